@@ -41,13 +41,17 @@ ERROR_REASONS: Mapping[str, str] = {
 _NOT_OF_THE_POLICY = ("policy-connection", "policy-batch-failed", "policy-privileged")
 
 
-def is_of_policy(reason: str | None) -> bool:
+def is_of_policy(reason: str | None, attempt: int = 1) -> bool:
     """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, an exit.
 
-    Errors of a connection, of a worker and of the simulation are not.
+    Errors of a connection, of a worker and of the simulation are not. An episode whose worker is lost a second time is.
+
+    Args:
+        reason: of the error.
+        attempt: the number of the attempt that ended so.
     """
     own = reason is not None and reason.startswith(("policy-", "action-")) and reason not in _NOT_OF_THE_POLICY
-    return own or reason in (TIMEOUT, EXITED)
+    return own or reason in (TIMEOUT, EXITED) or (reason == CRASHED and attempt > 1)
 
 
 INVALID_REASONS: Mapping[str, str] = {

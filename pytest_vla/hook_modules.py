@@ -4,6 +4,7 @@ Nothing is searched before a hook is needed, so that a project that runs no epis
 """
 
 import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -159,6 +160,58 @@ def consented() -> tuple[str, ...]:
     return tuple(_named())
 
 
+@dataclass(frozen=True)
+class ReadFile:
+    """The file of a module with our hooks that this process read.
+
+    Attributes:
+        module: the module's name, such as ``conftest``.
+        file: its absolute path.
+        digest: sha256 (hex) of its content.
+    """
+
+    module: str
+    file: str
+    digest: str
+
+
+def read_files() -> tuple[ReadFile, ...]:
+    """Return the files of the modules with our hooks that pytest has read: those of ``-p``, and each ``conftest.py``.
+
+    Raises VlaError if one cannot be read any more.
+    """
+    plugins = [plugin for manager in _adopted for plugin in manager.get_plugins() if _has_hooks(plugin)]
+    conftests = [each for each in plugins if Path(str(getattr(each, "__file__", None))).name == f"{_CONFTEST}.py"]
+    modules = {_same(each): each for each in (*_named().values(), *conftests)}
+    return tuple(
+        ReadFile(str(getattr(each, "__name__", None)), str(file), _digest(file))
+        for each in modules.values()
+        if (file := Path(os.path.abspath(str(getattr(each, "__file__", None))))).suffix == ".py"
+    )
+
+
+def consent_as(files: Sequence[ReadFile]) -> None:
+    """Import the modules that another process has read (`read_files`), and include their hooks.
+
+    Raises:
+        VlaError: a file is missing here or has a different content, of which nothing is imported; or its import fails.
+    """
+    for each in files:
+        if _digest(Path(each.file)) != each.digest:
+            raise VlaError(
+                f"{each.file}: its content differs (by sha256): copy the project to each machine, or share it"
+            )
+    for each in files:
+        try:
+            if Path(each.file).name == f"{_CONFTEST}.py":
+                _consented[each.file] = _imported_from(Path(each.file), each.module)
+            else:
+                _consented[each.module] = importlib.import_module(each.module)
+        except (Exception, SystemExit) as error:
+            raise VlaError(f"{each.file}: importing it raised {describe(error)}") from error
+        forget()
+
+
 def reaches_processes(origin: str) -> bool:
     """Whether an entry's origin is also loaded in the policy's process; a ``conftest.py`` without ``-p`` is not."""
     _, origins = _own_manager()
@@ -208,6 +261,14 @@ def _named() -> Mapping[str, object]:
         if getattr(plugin, "__name__", None) == name and name not in packages and _has_hooks(plugin)
     }
     return {**read, **_consented}
+
+
+def _digest(file: Path) -> str:
+    """Return the sha256 (hex) of a file. Raises VlaError if it cannot be read."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise VlaError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _is_of(module: object, file: Path) -> bool:

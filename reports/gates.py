@@ -1,5 +1,6 @@
 """A gate's comparison, its measures beside success, and its plan: as lines, as JSON, and as Markdown for a summary."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,11 +26,11 @@ from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
 from pytest_vla.reports.loaded import SEED
-from pytest_vla.reports.text import aligned, markdown_table, markdown_text, printed, table_lines, wrapped
+from pytest_vla.reports.text import aligned, first_few, markdown_table, markdown_text, printed, table_lines, wrapped
 from pytest_vla.util.text import counted, printable
 
-Replay = Callable[[Flip], str]
-"""The command that runs a case alone; empty: none is known."""
+Replay = Callable[[Sequence[Flip]], str]
+"""The command that runs just these cases; empty: none is known."""
 
 
 class LossesShown(NamedTuple):
@@ -43,8 +44,8 @@ SHORT, LONG = LossesShown(3, 3), LossesShown(10, 20)
 """On a terminal; with ``-v``, and in a summary."""
 
 
-def no_replay(flip: Flip) -> str:
-    """Return an empty text: no run is known that had the case."""
+def no_replay(flips: Sequence[Flip]) -> str:
+    """Return an empty text: no run is known that had the cases."""
     return ""
 
 
@@ -60,7 +61,7 @@ def loss_lines(judgement: GateJudgement, replay: Replay, shown: LossesShown) -> 
         return
     yield from wrapped(f"{_flipped_text(flips)}; each alone:")
     # Commands are not wrapped, so that they can be copied.
-    yield from (f"  {_way(flip):6}  {replay(flip) or flip.case}" for flip in flips[: shown.cases])
+    yield from (f"  {_way(flip):6}  {replay([flip]) or flip.case}" for flip in flips[: shown.cases])
     if rest := flips[shown.cases :]:
         yield f"  and {_flipped_text(rest, ' more')} ({_where(shown)})"
 
@@ -70,7 +71,7 @@ def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
 
     Args:
         judgement: of the run.
-        replay: the command of a case.
+        replay: the command of cases.
     """
     worst, more = _worst(judgement, LONG)
     if worst:
@@ -83,7 +84,7 @@ def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
     yield from ("", "#### Flipped cases", "", f"{_flipped_text(flips)}. Each alone:", "")
     lines = []
     for flip in flips[: LONG.cases]:
-        command = replay(flip)
+        command = replay([flip])
         lines += [f"# {_way(flip)} {flip.case}", *([command] if command else [])]
     texts = [printable(line) for line in lines]
     fence = "```"
@@ -106,7 +107,7 @@ def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
             for what in ("task", "kind")
         },
         "flipped": [
-            {"group": flip.group, "case": flip.case, "way": _way(flip), "command": replay(flip) or None}
+            {"group": flip.group, "case": flip.case, "way": _way(flip), "command": replay([flip]) or None}
             for flip in judgement.flips
         ],
     }
@@ -147,11 +148,9 @@ def _but_text(judgement: GateJudgement) -> str:
     change = next(iter(judgement.tasks), None)
     if judgement.verdict not in ("no worse", "better") or change is None or change.lost < FEWEST_LOST:
         return ""
-    (before, of), (now, n) = change.baseline, change.new
-    if change.lost / n * 100 <= judgement.terms.margin:
+    if change.lost / change.new[1] * 100 <= judgement.terms.margin:
         return ""
-    counts = f"{before} -> {now} of {n}" if of == n else f"{before} of {of} -> {now} of {n}"
-    return f"{judgement.verdict} overall, but {change.name} {counts} (a count, not tested)"
+    return f"{judgement.verdict} overall, but {_counts_text(change)} (a count, not tested)"
 
 
 def _where(shown: LossesShown) -> str:
@@ -191,7 +190,7 @@ def gate_lines(
         baseline: with which it was compared.
         new: the run.
         name: of the baseline, such as its file's.
-        replay: the command that runs a case alone.
+        replay: the command that runs cases again.
         is_long: whether many tasks and cases are named, and not a few.
     """
     lines = [line for text in about_lines(judgement, baseline, new, name) for line in wrapped(text)]
@@ -202,6 +201,64 @@ def gate_lines(
     warned = warned_of(judgement)
     lines += [line for text in warned for line in wrapped(f"note: {text}")]
     return printed([*lines, *wrapped(verdict_line(judgement))])
+
+
+MOST_GROUPS = 3
+"""The groups that `brief_lines` names."""
+
+
+def brief_lines(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
+    """Yield a gate's end on a terminal, a fact a line: five lines for a regression of one group.
+
+    These are the verdict, the numbers of the groups that have it, the worst task and kind, what was lost, and one
+    command that runs the lost cases again. `gate_lines` has the details.
+
+    Args:
+        judgement: of the run.
+        replay: the command that runs cases again.
+    """
+    texts = [verdict_line(judgement), *_brief_groups(judgement)]
+    if worst := [_counts_text(change) for change in _worst(judgement, LossesShown(1, 1))[0]]:
+        texts.append(f"worst (counts, no test): {', '.join(worst)}")
+    if flips := judgement.flips:
+        texts.append(f"{_flipped_text(flips)}: {first_few([flip.case for flip in flips], 1)} (-v has more)")
+    lines = [line for text in texts for line in wrapped(text)]
+    if command := replay([flip for flip in flips if flip.is_lost]):
+        # Not wrapped, so that it can be copied.
+        lines.append(f"replay: {command}")
+    lines += [line for text in warned_of(judgement) for line in wrapped(f"note: {text}")]
+    return printed(lines)
+
+
+def _brief_groups(judgement: GateJudgement) -> Iterator[str]:
+    """Yield the numbers of the groups with the verdict, those that lost most first, and how many others there are."""
+    order = sorted(
+        judgement.groups,
+        key=lambda group: (
+            group.verdict != judgement.verdict,
+            0.0 if group.evidence is None else group.evidence.bounds.value,
+        ),
+    )
+    meant = sum(group.verdict == judgement.verdict for group in order)
+    shown = MOST_GROUPS if len(order) <= MOST_GROUPS else min(max(meant, 1), MOST_GROUPS)
+    for group in order[:shown]:
+        if group.evidence is not None:
+            bounds, each = group.evidence.bounds, group.evidence
+            points = f"{bounds.value * 100:+.1f} points {_points_text((bounds.lower, bounds.upper))}"
+            name, pairs = group.name, f", {counted(each.pairs, 'pair' if judgement.is_paired else 'episode')}"
+            if group.progress is not None:
+                name, pairs = f"{name}: {_progress_text(group.verdict, group.progress)}", ""
+            yield f"{name}: {each.baseline_rate:.1%} -> {each.new_rate:.1%}, {points}{pairs}"
+        yield from told_of(group, judgement, is_brief=True)
+    if rest := Counter(group.verdict for group in order[shown:]):
+        others = ", ".join(f"{number} {verdict}" for verdict, number in rest.items())
+        yield f"{counted(rest.total(), 'more group')}: {others} (-v has them)"
+
+
+def _counts_text(change: TaskChange) -> str:
+    """Return ``kind gaussian 28 -> 22 of 30``."""
+    (before, of), (now, n) = change.baseline, change.new
+    return f"{change.name} {before} -> {now} of {n}" if of == n else f"{change.name} {before} of {of} -> {now} of {n}"
 
 
 def group_reason(group: GateGroup, judgement: GateJudgement) -> str:
@@ -308,7 +365,9 @@ def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, nam
     stops = ""
     if judgement.rule == SEQUENTIAL:
         how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " at any stopping time"
-    yield f"compared: {how}; bounds at {judgement.terms.alpha * 100:g}% per side{stops}, over these tasks"
+    adjusted = "; verdicts go by p adjusted for all groups (Holm), bounds are each group's own"
+    bounds = f"bounds at {judgement.terms.alpha * 100:g}% per side{stops}, over these tasks"
+    yield f"compared: {how}; {bounds}{adjusted * is_adjusted(judgement)}"
 
 
 def warned_of(judgement: GateJudgement) -> list[str]:
@@ -341,13 +400,19 @@ def groups_table(judgement: GateJudgement, one: str = "baseline", other: str = "
             Column("points", "+.1f", 100),
             Column("bounds", "+.1f", 100),
             *flips,
-            Column("adj. p regression", P_VALUE, medium="page"),
+            # The verdict's own number where bounds may seem to contradict it.
+            Column("adj. p regression", P_VALUE, medium="all" if is_adjusted(judgement) else "page"),
             Column("adj. p better", P_VALUE, medium="page"),
             Column("verdict", is_left=judgement.is_paired),
         ),
         tuple(_group_row(group, judgement) for group in judgement.groups),
         "groups",
     )
+
+
+def is_adjusted(judgement: GateJudgement) -> bool:
+    """Whether Holm's correction changes a p value: the bounds of each group are without it."""
+    return sum(group.evidence is not None for group in judgement.groups) > 1
 
 
 def _group_row(group: GateGroup, judgement: GateJudgement) -> tuple[Cell, ...]:
@@ -369,15 +434,16 @@ def _group_row(group: GateGroup, judgement: GateJudgement) -> tuple[Cell, ...]:
     )
 
 
-def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
-    """Return what is to be said of a group beside its row."""
+def told_of(group: GateGroup, judgement: GateJudgement, is_brief: bool = False) -> Iterator[str]:
+    """Return what is to be said of a group beside its row; if brief, without its progress and what -v has."""
     if group.refused:
         for text in lines_of(group.refused):
             yield f"{group.name}: not comparable: {text}"
     if group.reason:
         yield f"{group.name}: {group.reason}"
     if group.progress is not None:
-        yield f"{group.name}: {_progress_text(group.verdict, group.progress)}"
+        if not is_brief or group.evidence is None:
+            yield f"{group.name}: {_progress_text(group.verdict, group.progress)}"
         if group.progress.rest:
             yield (
                 f"{group.name}: {counted(group.progress.rest, 'pair')} in no whole round, so not judged (a task has "
@@ -390,7 +456,7 @@ def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
     if any(group.uncounted):
         of_run, of_baseline = group.uncounted
         yield f"{group.name}: not counted (errors, invalid): {of_run} in the run, {of_baseline} in the baseline"
-    if group.evidence is not None and group.evidence.tasks_bounds is not None:
+    if group.evidence is not None and group.evidence.tasks_bounds is not None and not is_brief:
         yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
 
 

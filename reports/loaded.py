@@ -60,22 +60,27 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
         VlaError: there is no such run, or the records cannot be read.
     """
     found: dict[tuple[Path, str], tuple[Run, Path]] = {}
-    ended: dict[tuple[Path, int], tuple[str, Record]] = {}
+    ended: dict[tuple[Path, int], Record] = {}
+    dates: dict[tuple[Path, int], str] = {}
     for store, runs in open_runs(texts, results):
         folder = store.results
         for run in runs:
             found[folder.resolve(), run.name] = (run, folder / run.name)
             dated = store.dated(run.name)
             for number, record in zip(dated, store.parsed(run.name, [*dated]), strict=True):
-                ended[folder.resolve(), number] = (dated[number], record)
+                ended[folder.resolve(), number] = record
+            dates |= {(folder.resolve(), number): date for number, date in dated.items()}
     ordered = sorted(found.values(), key=lambda each: (each[0].started, each[0].name))
     folders = {run.name: folder for run, folder in ordered}
-    # Numbers follow the order of the ends, even of two within a millisecond.
-    by_end = sorted(ended.items(), key=lambda each: (each[1][0], each[0][1], str(each[0][0])))
-    for (folder, _), (_, record) in by_end:
-        folders.setdefault(record.run, folder / record.run)
+    # Numbers follow the order of the ends, even of two within a millisecond, or where a clock was set back.
+    latest: dict[Path, str] = {}
+    for place in sorted(ended, key=lambda place: place[1]):
+        dates[place] = latest[place[0]] = max(dates[place], latest.get(place[0], ""))
+    by_end = sorted(ended, key=lambda place: (dates[place], place[1], str(place[0])))
+    for folder, number in by_end:
+        folders.setdefault(ended[folder, number].run, folder / ended[folder, number].run)
     return Loaded(
-        tuple(record for _, (_, record) in by_end),
+        tuple(ended[place] for place in by_end),
         folders,
         {run.name: _unfinished(run) for run, _ in ordered if run.done < run.planned},
         {run.name: sample for run, _ in ordered if (sample := sample_of(run)) is not None},

@@ -89,7 +89,8 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         f"{run.repeats.records} ({run.repeats.other_outcome})" if run.repeats.records else "",
         (f"{status_of(run)} on {run.host}" if elsewhere else status_text(run))
         + f", {run.picked}" * bool(run.picked)
-        + f", {run.decided} decided" * bool(run.decided),
+        + f", {run.decided} decided" * bool(run.decided)
+        + f", {run.policies} versions of the policy" * (run.policies > 1),
     )
     # A terminal would obey control characters.
     yield tuple(map(printable, cells))

@@ -34,6 +34,7 @@ from pytest_vla.policies.view import policy_view
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
+from pytest_vla.util.processes import interrupts_noted
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
 from pytest_vla.util.warnings import describe, ends_episode, full_traceback
 
@@ -127,7 +128,7 @@ def run_episode(
     reason = message = None
     details = ""
     try:
-        with globals_put_back(), trace.timed("wall"), limit:
+        with interrupts_noted(), globals_put_back(), trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
             outcome = _run_session(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:

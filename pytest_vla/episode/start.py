@@ -16,7 +16,7 @@ from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
-from pytest_vla.records.counting import PLACED
+from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
@@ -114,8 +114,9 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
     trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
     observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
     # A suite's own world does not tell.
-    if (placed := getattr(world, "placed", None)) is not None:
-        trace.seeds[PLACED] = int(placed)
+    for name in (PLACED, INIT_STATE_DIGEST):
+        if (number := getattr(world, name, None)) is not None:
+            trace.seeds[name] = int(number)
     return observation
 
 

@@ -30,6 +30,7 @@ from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.task import Task
 from pytest_vla.records.checks import is_plain, parse_json
+from pytest_vla.util.files import NO_LOCKS, lacks_locks
 from pytest_vla.util.text import did_you_mean, printable
 from pytest_vla.vary.chosen import Change
 from pytest_vla.vary.registry import kind_named
@@ -86,7 +87,10 @@ class Journal:
             raise VlaError(f"{file.parent}: another process runs this search; wait for it, or stop it") from None
         except OSError as error:
             self._lock.release()
-            raise VlaError(f"{file}: the search cannot be written: {error.strerror or error}") from error
+            told = error.strerror or error
+            if lacks_locks(error):
+                told = f"{NO_LOCKS}, which keep two processes from one search. Put the results on a local disk"
+            raise VlaError(f"{file}: the search cannot be written: {told}") from error
         if is_new:
             self._write({"schema": SCHEMA, **head})
         self._has_only_head = is_new

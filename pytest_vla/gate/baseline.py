@@ -23,7 +23,7 @@ from pytest_vla.metrics.selection import Selected, by_model, is_counted, of_seve
 from pytest_vla.plan import case as labels
 from pytest_vla.plan.case import init_state_by
 from pytest_vla.plan.costs import accounts_of, of_account, totals
-from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of
+from pytest_vla.records.counting import INIT_STATE_DIGEST, OF_WORLD, is_complete, protocol_of
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.versions import installed
@@ -60,6 +60,7 @@ class CaseResult:
         digest: the first `SHORT` digits of the record's digest, or an empty text if it has none.
         parameters: digest of the variation's drawn parameters, each number rounded to `_DIGITS` digits, or an empty
             text.
+        init_state_digest: of the init state's content in its file (hex), or an empty text if it is not known.
         listed: the protocol under which an entry of a benchmark's list was drawn; empty if there is only one protocol.
         test: node id of the user's own test that ran it; empty for the suite's own item.
         shared: the conditions that most cases of its task have.
@@ -81,6 +82,7 @@ class CaseResult:
     shared: Conditions
     own: Conditions
     unknown: Mapping[str, Any] = field(default_factory=dict)
+    init_state_digest: str = ""
 
     @cached_property
     def parts(self) -> labels.CaseParts:
@@ -343,6 +345,7 @@ def case_result(record: Record) -> CaseResult:
     costs = {
         account: {name: _rounded(sum_) for name, sum_ in totals(some).items()} for account, some in charged.items()
     }
+    content = record.seeds.get(INIT_STATE_DIGEST)
     result = CaseResult(
         record.case,
         record.outcome,
@@ -357,6 +360,7 @@ def case_result(record: Record) -> CaseResult:
         "" if record.of_suite else record.node,
         {},
         {},
+        init_state_digest="" if content is None else f"{content:012x}",
     )
     return replace(result, own=_conditions_of(record, result))
 

@@ -17,6 +17,7 @@ from pytest_vla.gate.baseline import Baseline, CaseResult, Conditions, differenc
 from pytest_vla.gate.comparable import ComparableEpisodes, Pair, matched
 from pytest_vla.plan.case import CaseParts, parse_case_id, task_key
 from pytest_vla.records.checks import OUTCOMES, is_count, is_number, is_plain, parse_json
+from pytest_vla.records.counting import INIT_STATE_DIGEST
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import printable
@@ -39,7 +40,7 @@ OF_TABLE = ("schema", "made_by", "model", "policy_digest", "runs", "began", "com
 
 OF_CASE = (
     *("case", "outcome", "reason", "steps", "success_step", "digest", "parameters", "costs", "metrics"),
-    *("listed", "test", "but"),
+    *("listed", "test", "but", INIT_STATE_DIGEST),
 )
 """What this version knows of a case's line; what else is in it is kept."""
 
@@ -192,7 +193,7 @@ _TABLE: _Fields = {
     "cases": ("a list of cases", lambda value: isinstance(value, list)),
 }
 _CASE: _Fields = {
-    **dict.fromkeys(("case", "digest", "parameters", "listed", "test"), ("a text", _is_text)),
+    **dict.fromkeys(("case", "digest", "parameters", "listed", "test", INIT_STATE_DIGEST), ("a text", _is_text)),
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),
     "reason": ("a text or null", _is_text_or_null),
     "steps": ("an integer from 0", is_count),
@@ -294,6 +295,7 @@ def _line_of(case: CaseResult, shared: Conditions) -> dict[str, Any]:
     further = {
         "digest": case.digest,
         "parameters": case.parameters,
+        INIT_STATE_DIGEST: case.init_state_digest,
         "costs": {account: amounts for account, amounts in costs.items() if amounts},
         "metrics": metrics,
         "listed": case.listed,
@@ -368,6 +370,7 @@ def _case_of(line: Any, table: Mapping[str, Any], known: dict[tuple[str, str], C
         shared,
         own,
         {name: value for name, value in line.items() if name not in OF_CASE},
+        line.get(INIT_STATE_DIGEST, ""),
     )
 
 

@@ -22,7 +22,7 @@ from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.records.counting import SAID
+from pytest_vla.records.counting import INIT_STATE_DIGEST, SAID
 from pytest_vla.util.text import counted, printable
 
 # Which conditions of an episode decide whether it can be compared with another, and which only round: one table.
@@ -63,6 +63,9 @@ CONDITIONS = (
     Condition("scene", "refuses", "scene", "different files or assets move or look different", True),
     Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", True),
     Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
+    Condition(
+        INIT_STATE_DIGEST, "refuses", "hash of the init state", "the file of init states has another start there", True
+    ),
     Condition("variation", "refuses", "variation", "its label means a different dimension, kind or level"),
     Condition("parameters", "refuses", "variation's parameters", "the same label was drawn differently"),
     Condition(
@@ -84,6 +87,13 @@ CONDITIONS = (
     ),
     Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
     Condition("group", "warns", "group of your own tests", "the marker names a different group"),
+    Condition(
+        "provenance.compiled",
+        "warns",
+        "compiled scene",
+        "another machine compiles the same files with other rounding, or the cache of scenes was changed",
+        True,
+    ),
     Condition("provenance.kernels", "warns", "kernels", "they round differently"),
     Condition("provenance.blas", "warns", "BLAS kernels", "they round differently"),
     Condition("provenance.libm", "warns", "libm", "it rounds differently"),
@@ -113,6 +123,9 @@ def row_of(name: str) -> Condition:
 
 _OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
 """Conditions that are not compared: by the one cases are found, and of the other the init state itself tells."""
+
+_IF_KNOWN = (INIT_STATE_DIGEST, "provenance.compiled")
+"""Conditions that are compared only where both sides have them: earlier versions recorded none."""
 
 _ALARM = "provenance.stop_when"
 _SHOWN = 3
@@ -172,7 +185,7 @@ def disagreements_of(
         known_of_all = one.is_counted and other.is_counted
         for name in names:
             before, now = _value_of(one, name), _value_of(other, name)
-            if name in _OTHERWISE_KNOWN or before == now:
+            if name in _OTHERWISE_KNOWN or before == now or (name in _IF_KNOWN and None in (before, now)):
                 continue
             is_told = known_of_all or (name == _ALARM and _knows_alarm(one) and _knows_alarm(other))
             if not is_told and None in (before, now):
@@ -214,7 +227,9 @@ def _knows_alarm(case: CaseResult) -> bool:
 def _value_of(case: CaseResult, name: str) -> Any:
     if name == INIT_STATE:
         return case.init_state
-    return (case.parameters or None) if name == "parameters" else case.condition(name)
+    if name in _OF_CASE:
+        return getattr(case, name) or None
+    return case.condition(name)
 
 
 def _value_text(name: str, value: Any) -> str:
@@ -223,6 +238,9 @@ def _value_text(name: str, value: Any) -> str:
     text = missing if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
+
+_OF_CASE = ("parameters", INIT_STATE_DIGEST)
+"""Conditions that are fields of `CaseResult`."""
 
 OF_SEED = frozenset(("parameters", INIT_STATE))
 """What other seeds have otherwise as a rule."""
@@ -523,7 +541,7 @@ def _compared(pairs: Iterable[Pair]) -> Iterator[tuple[CaseResult, CaseResult, I
         if key not in known:
             names = {*one.shared, *other.shared}
             known[key] = [name for name in names if one.shared.get(name) != other.shared.get(name)]
-        yield one, other, {"parameters", INIT_STATE, *known[key], *one.own, *other.own}
+        yield one, other, {*_OF_CASE, INIT_STATE, *known[key], *one.own, *other.own}
 
 
 def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[str]:

@@ -5,11 +5,12 @@ that are left out.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vla.errors import STOPPED
 from pytest_vla.records.counting import (
+    INIT_STATE_DIGEST,
     INIT_STATES,
     OF_WORLD,
     UNKNOWN,
@@ -96,6 +97,7 @@ def that_count(records: Sequence[Record]) -> Selected:
         left_out.append("these records come from more than one version of the policy")
     if text := of_several_simulators(counting):
         left_out.append(text)
+    left_out += of_several_files(counting)
     if text := stopped_text(counting):
         left_out.append(text)
     if again := sum(how == "superseded" for how, _ in found):
@@ -166,6 +168,27 @@ def of_several_simulators(records: Iterable[Record]) -> str:
     found = (found if len(found) > 1 else []) + _own_simulators(complete)
     told = [*found[:_MOST_TOLD], *([f"{len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else [])]
     return f"these records come from several simulators: {' and '.join(told)}" if told else ""
+
+
+def of_several_files(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a note on scenes that were compiled to different bytes, and one on init states whose file was changed."""
+    compiled: dict[str, set[str]] = {}
+    contents: dict[Hashable, set[int]] = {}
+    for record in records:
+        if (model := record.provenance.get("compiled")) is not None:
+            compiled.setdefault(record.provenance.get("scene", ""), set()).add(model)
+        if (content := record.seeds.get(INIT_STATE_DIGEST)) is not None:
+            contents.setdefault(case_of(record), set()).add(content)
+    if scenes := sum(len(models) > 1 for models in compiled.values()):
+        yield (
+            f"{counted(scenes, 'scene')} compiled to different bytes from the same files: machines round differently, "
+            "or the cache of scenes was changed (pytest-vla cache --clear)"
+        )
+    if states := sum(len(each) > 1 for each in contents.values()):
+        yield (
+            f"{counted(states, 'case')} with another init state under its number: the file of init states was changed "
+            "between these records, so they are not repeats of each other"
+        )
 
 
 def _own_simulators(records: Iterable[Record]) -> list[str]:

@@ -1,5 +1,6 @@
 """Estimates of episodes' durations, from those of earlier runs of the same policy. Pure."""
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -64,6 +65,110 @@ def estimate(
         )
 
     return tuple(of(case) for case in cases)
+
+
+# The time that a run still takes, from its own episodes: estimates of earlier runs are scaled by what these took.
+
+
+@dataclass(frozen=True)
+class ExpectedEpisode:
+    """An episode with its expected duration.
+
+    Attributes:
+        seconds: by earlier runs, or by step budgets: good for comparing a run's episodes.
+        suite: its suite.
+        kind: of its variation; empty for a benign episode.
+        task: its task.
+    """
+
+    seconds: float
+    suite: str = ""
+    kind: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True)
+class EndedEpisode:
+    """An episode that has ended.
+
+    Attributes:
+        expected: as it was expected.
+        seconds: its measured duration, without the loading of its scene.
+        whole: what it would have taken with all steps of its budget.
+    """
+
+    expected: ExpectedEpisode
+    seconds: float
+    whole: float
+
+
+_FAILS = 0.5
+"""As how many episodes of a kind of variation one counts that has failed after its whole budget, before any has."""
+
+
+def learned_seconds(left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisode]) -> tuple[float, ...]:
+    """Return how long episodes are likely to take, by those of this run that have ended.
+
+    An episode takes its expected time, times the ratio of measured and expected times. The ratio is that of its suite,
+    kind and task, drawn towards the suite's and kind's, and this towards the suite's, and this towards the run's: as if
+    each had one more episode like the coarser ones. A kind may also fail more often than what ran first.
+
+    Args:
+        left: the episodes to come.
+        ended: one episode at least.
+    """
+    times = defaultdict[tuple[str, ...], list[tuple[float, float]]](list)
+    for each in ended:
+        labels = _labels(each.expected)
+        for depth in range(len(labels) + 1):
+            times[labels[:depth]].append((each.seconds, each.expected.seconds))
+    whole = _ratio((each.whole, each.expected.seconds) for each in ended)
+
+    @functools.cache
+    def ratio(labels: tuple[str, ...]) -> float:
+        own = times.get(labels, [])
+        if not labels:
+            return _ratio(own)
+        fails = _FAILS if len(labels) == _KIND else 0.0
+        of_own = len(own) * _ratio(own) if own else 0.0
+        return (of_own + ratio(labels[:-1]) + fails * whole) / (len(own) + 1 + fails)
+
+    return tuple(each.seconds * ratio(_labels(each)) for each in left)
+
+
+_KIND = 2
+"""How many labels name a kind of a suite."""
+
+
+def _labels(each: ExpectedEpisode) -> tuple[str, ...]:
+    return each.suite, each.kind, each.task
+
+
+def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    measured, expected = (math.fsum(column) for column in zip(*pairs, strict=True))
+    return measured / expected if expected > 0 else 1.0
+
+
+def time_left(
+    left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisode], workers: int, since_first: float
+) -> float | None:
+    """Return the seconds until all episodes have ended, or None before the first one has.
+
+    What a run takes before its first episode ends is its start-up, which does not come again. What the next ones took
+    beside their own time, such as for loading scenes, is added to each of those to come.
+
+    Args:
+        left: the episodes to come, with those that are running.
+        ended: in the order of their ends.
+        workers: number of processes that run them.
+        since_first: seconds since the first one ended.
+    """
+    if not ended:
+        return None
+    after = ended[1:]
+    # With several workers the first few ends say little: as if each worker had one more without any such time.
+    beside = max(since_first * workers - math.fsum(each.seconds for each in after), 0.0) / (len(after) + workers)
+    return total_seconds([seconds + beside for seconds in learned_seconds(left, ended)], workers)
 
 
 def total_seconds(seconds: Iterable[float], workers: int) -> float:

@@ -8,7 +8,7 @@ No simulator, no numpy: a plan and a collection need nothing else.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -83,6 +83,8 @@ KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
 ARCHIVE = "init_states.npz"
 """In the place of init_files/, or beside it: init states by ``SUITE/TASK``, as paths are in there without an ending."""
 
+_LONGEST_TASK = 1_000_000  # Characters of a task file.
+
 VARIABLE = "PYTEST_VLA_DATA"
 """The environment's variable with folders of data, `os.pathsep` between them."""
 
@@ -150,7 +152,39 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
         )
         for index, each in enumerate([*listed, *map(_Listed, further)])
     )
+    tasks = tuple(
+        replace(task, language=file_language(task) or task.language)
+        if each.instruction is None and not is_sentence(task.language)
+        else task
+        for task, each in zip(tasks, [*listed, *map(_Listed, further)], strict=True)
+    )
     return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest), table.get("category", ""))
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text may be an instruction: ``open the drawer`` may, ``CELL 0 0`` and ``task 3`` may not."""
+    return sum(word.isalpha() and word.islower() for word in text.split()) >= 2
+
+
+def file_language(task: Task) -> str:
+    """Return the ``:language`` of a task's file, with single spaces; empty if there is no file, or none in it.
+
+    The file is searched where a user's own lie: in the given folders of data and in the suite's own.
+    """
+    own = suite_folder(task.suite) if task.suite in extensions.suites() else None
+    folders = [*given_folders(task.data), *([] if own is None else [own])]
+    places = [
+        base / "bddl_files" / f"{path}.bddl" for one in folders for base in data_bases(one) for path in task.paths
+    ]
+    try:
+        with next(place for place in places if place.is_file()).open(encoding="utf-8", errors="replace") as file:
+            text = file.read(_LONGEST_TASK)
+    except (StopIteration, OSError):
+        # Whoever reads the scene says so.
+        return ""
+    # Without comments. What the scene's parser refuses is refused later, with its line.
+    found = re.search(r"\(\s*:language\s+([^()]*)\)", re.sub(r";[^\n]*", "", text), re.IGNORECASE)
+    return " ".join(found.group(1).split()) if found else ""
 
 
 def suite_names() -> tuple[str, ...]:
@@ -337,13 +371,14 @@ def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[
 
 def instruction_of(suite: str, task: str, task_level: str = "") -> str:
     """Return a task's own instruction: from its suite if that defines one, else from the task's name."""
+    said = language_of(task)
     try:
-        if suite in extensions.suites() and (suite_folder(suite) is None or task_level):
+        if suite in extensions.suites() and (suite_folder(suite) is None or task_level or not is_sentence(said)):
             return load_suite(suite).task(task, task_level).language
     except VlaError:
         # Its package cannot be used here; the record can be read all the same.
         pass
-    return language_of(task)
+    return said
 
 
 _SHIPPED = Path(__file__).parents[1] / "suites"

@@ -113,7 +113,8 @@ class Task:
         name: stem of the task's file, without characters that ids cannot have.
         index: place in upstream's order.
         language: the instruction that policies are trained and measured with: the manifest's if it has one, else from
-            the task's file name, as in LIBERO, whose files' own ``:language`` often differs.
+            the task's file name, as in LIBERO, whose files' own ``:language`` often differs; if that name is no
+            sentence (``CELL_0_0``), the file's.
         protocol: the suite's.
         data: the folder given by ``--vla-data``, or None for the default roots.
         files: the suite whose task files and init states it has; by default its own.

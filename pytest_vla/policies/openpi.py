@@ -87,7 +87,8 @@ class OpenpiPolicy(OneServer):
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
         expected = self.served
-        connection = OpenpiConnection(self.address, self.timeout)
+        # A server of ours has a time limit of its own for a call of the policy.
+        connection = OpenpiConnection(self.address, self.timeout, self.limit if expected is None else None)
         try:
             self.check_alike(connection.metadata)
             if expected is None:

@@ -206,8 +206,36 @@ def _expected(kind: str) -> str:
 MAX_REPLY = 16 * 1024 * 1024
 """The most bytes in one reply."""
 
+FIRST_ANSWER = 10
+"""Factor of the time limit for a server's first answer, for which it may compile its network."""
+
 _CLOSE_TIMEOUT = 1.0  # A server that is computing another answer does not reply to a close.
 _LONGEST_TEXT = 20_000
+
+
+class AnswerLimit:
+    """The time limit of a server's answers: longer until the first one, and after `renew`.
+
+    Attributes:
+        seconds: ``--vla-policy-timeout``.
+    """
+
+    def __init__(self, seconds: float, first: int = FIRST_ANSWER) -> None:
+        """Set the limit; the first answer may take `first` times as long."""
+        self.seconds, self._first, self._factor = seconds, first, first
+
+    def renew(self) -> None:
+        """Allow the longer time again, for a server that was restarted."""
+        self._factor = self._first
+
+    def asked(self, ask: Callable[[Callable[[], float]], T], address: Address) -> T:
+        """Return the result of `ask`, which gets a function for the seconds left. Raises EpisodeError as `guarded`."""
+        told = "--vla-policy-timeout"
+        if self._factor > 1:
+            told = f"{self._factor} times {told}, as a server may compile for its first answer"
+        answer = guarded(ask, address, self._factor * self.seconds, f" ({told})")
+        self._factor = 1
+        return answer
 
 
 class OpenpiConnection:
@@ -222,14 +250,15 @@ class OpenpiConnection:
         is_sound: whether no question is open or has failed.
     """
 
-    def __init__(self, address: Address, timeout: float) -> None:
+    def __init__(self, address: Address, timeout: float, limit: AnswerLimit | None = None) -> None:
         """Connect, with the key in the environment variable `KEY`.
 
         Args:
             address: the server's address.
-            timeout: seconds that connecting, or one question, may take.
+            timeout: seconds that connecting may take.
+            limit: of its answers, `timeout` by default.
         """
-        self.address, self._timeout = address, timeout
+        self.address, self._limit = address, limit or AnswerLimit(timeout, first=1)
         self.is_sound = True
         self._socket, self.metadata = open_connection(
             address, timeout, lambda socket, left: read_table(socket.recv(timeout=left()), address)
@@ -241,11 +270,12 @@ class OpenpiConnection:
         socket = self._socket
 
         def ask(left: Callable[[], float]) -> str | bytes:
+            limit_sending(socket, left())
             socket.send(packed)
             return socket.recv(timeout=left())
 
         self.is_sound = False
-        reply = read_table(guarded(ask, self.address, self._timeout), self.address)
+        reply = read_table(self._limit.asked(ask, self.address), self.address)
         self.is_sound = True
         return reply
 
@@ -336,12 +366,19 @@ def open_connection(
         raise EpisodeError(GONE, f"{error.message} to a new connection") from error
 
 
-def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
-    """Return the result of `talk`, which gets a function for the seconds left; turn errors into EpisodeErrors."""
+def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float, option: str = "") -> T:
+    """Return the result of `talk`, which gets a function for the seconds left; turn errors into EpisodeErrors.
+
+    Args:
+        talk: sends and receives.
+        address: of the server.
+        timeout: seconds.
+        option: where that limit is from, for the message.
+    """
     from websockets.exceptions import ConnectionClosed, WebSocketException
 
     deadline = time.monotonic() + timeout
-    late = EpisodeError("policy-timeout", f"{address}{_through(address)} gave no answer within {timeout:g} s")
+    late = EpisodeError("policy-timeout", f"{address}{_through(address)} gave no answer within {timeout:g} s{option}")
     try:
         return talk(lambda: max(deadline - time.monotonic(), 0.0))
     except EpisodeError:

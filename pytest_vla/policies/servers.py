@@ -17,7 +17,7 @@ from pytest_vla.policies.base import Episode, Policy, Session
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.fit import Traits, traits_of
 from pytest_vla.policies.msgpack_arrays import pack
-from pytest_vla.policies.openpi_connection import GONE, Address, await_server
+from pytest_vla.policies.openpi_connection import GONE, Address, AnswerLimit, await_server
 from pytest_vla.records.counting import SAID
 from pytest_vla.util.warnings import warn
 
@@ -59,7 +59,8 @@ class OneServer(ABC):
     Attributes:
         address: the server's address. A key is read from the environment variable
             `pytest_vla.policies.openpi_connection.KEY`.
-        timeout: seconds that connecting, or one request, may take in an episode.
+        timeout: seconds that connecting, or one request, may take in an episode; the first request may take
+            `pytest_vla.policies.openpi_connection.FIRST_ANSWER` times as long.
     """
 
     address: Address
@@ -73,6 +74,11 @@ class OneServer(ABC):
     def said(self) -> Said:
         """The server's description of itself at the first connection. Raises EpisodeError."""
         return self.ask(self.timeout)
+
+    @cached_property
+    def limit(self) -> AnswerLimit:
+        """The time limit of the server's answers, in all its episodes."""
+        return AnswerLimit(self.timeout)
 
     def reach(self) -> Said:
         """Connect, and return the server's current description of itself.
@@ -101,6 +107,7 @@ class OneServer(ABC):
         if reason != GONE:
             return False
         said = await_server(self.reach)
+        self.limit.renew()
         try:
             self.check_alike(said)
         except EpisodeError as error:

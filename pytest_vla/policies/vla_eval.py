@@ -16,8 +16,9 @@ from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.openpi_connection import (
     Address,
-    T,
+    AnswerLimit,
     guarded,
+    limit_sending,
     open_connection,
     parse_address,
     parse_addresses,
@@ -84,7 +85,7 @@ class VlaEvalPolicy(OneServer):
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode, and begin it on the server."""
-        connection = VlaEvalConnection(self.address, self.timeout)
+        connection = VlaEvalConnection(self.address, self.timeout, self.limit)
         try:
             self.check_alike(connection.hello)
             return _Session(self.address, connection, episode)
@@ -191,9 +192,10 @@ class VlaEvalConnection:
         is_sound: whether no question is open or has failed.
     """
 
-    def __init__(self, address: Address, timeout: float) -> None:
-        """Connect and exchange hellos, each step within `timeout` seconds."""
+    def __init__(self, address: Address, timeout: float, limit: AnswerLimit | None = None) -> None:
+        """Connect and exchange hellos within `timeout` seconds; answers have the `limit`, or the same seconds."""
         self._address, self._timeout, self._number = address, timeout, 0
+        self._limit = limit or AnswerLimit(timeout, first=1)
         self.is_sound = True
 
         def greet(socket: "ClientConnection", left: Callable[[], float]) -> Mapping[Any, Any]:
@@ -204,27 +206,27 @@ class VlaEvalConnection:
 
     def send(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Send a message that has no reply."""
-        self._talk(lambda left: self._socket.send(self._message(kind, payload)))
+        self.is_sound = False
+        guarded(lambda left: self._socket.send(self._message(kind, payload)), self._address, self._timeout)
+        self.is_sound = True
 
     def ask(self, observation: Mapping[str, Any]) -> Mapping[Any, Any]:
         """Send an observation, and return the action."""
 
         def ask(left: Callable[[], float]) -> Mapping[Any, Any]:
+            limit_sending(self._socket, left())
             self._socket.send(self._message("observation", observation))
             return self._reply(self._socket.recv(timeout=left()), "action")
 
-        return self._talk(ask)
+        self.is_sound = False
+        reply = self._limit.asked(ask, self._address)
+        self.is_sound = True
+        return reply
 
     def close(self) -> None:
         """Close the connection. Errors while closing are ignored: they do not affect the episode."""
         with suppress(Exception):
             self._socket.close()
-
-    def _talk(self, talk: Callable[[Callable[[], float]], T]) -> T:
-        self.is_sound = False
-        result = guarded(talk, self._address, self._timeout)
-        self.is_sound = True
-        return result
 
     def _message(self, kind: str, payload: Mapping[str, Any]) -> bytes:
         self._number += 1

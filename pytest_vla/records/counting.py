@@ -7,7 +7,8 @@ record replaces only an error, as with ``--vla-resume`` and reruns; among errors
 was the policy's own (`pytest_vla.errors.is_of_policy`), the later record is a retry (`retries`): a policy that raises
 where it would fail must not gain by it. Reports say how many there are, and verdicts do not take its success. Further
 complete records are repeats: running a case again until it succeeds does not change the rate. The first record is the
-one that began first: of parallel repeats the shortest ends first, and successes are short.
+one that ended first, by the order of the store: a clock may be set back. Only of parallel repeats, whose runs overlap
+by that order, it is the one that began first: the shortest ends first, and successes are short.
 
 An observation is everything that can vary. An episode's start is its task, its variation's drawn parameters, its init
 state and the objects' placement (`start_of`, `PLACED`). The seed's number is no part of the start, since a task has a
@@ -39,6 +40,9 @@ OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
+OF_SCENE = ("scene", "stand_ins", "compiled")
+"""Of a record's provenance: what differs from task to task."""
+
 ALARM = "stop_when"
 """The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
@@ -55,6 +59,10 @@ do; if they are equal, the policies may differ."""
 PLACED = "placed"
 """Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
 Records of suites with a world of their own, and those of earlier versions, do not have it."""
+
+INIT_STATE_DIGEST = "init_state_digest"
+"""Of a record's seeds: names the content of the init state in its file, which may have been another's then. Records of
+suites with a world of their own, and those of earlier versions, do not have it."""
 
 INIT_STATES = "protocol.init_states"
 """The number of init states, which does not affect an episode: only its own init state does."""
@@ -82,13 +90,17 @@ class RecordAttempt(Protocol):
     def outcome(self) -> str: ...
     @property
     def started(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
 
 
 def takes_over(record: RecordAttempt, before: RecordAttempt) -> bool:
-    """Return whether a record counts instead of an earlier known one of the same case."""
+    """Return whether a record counts instead of one of the same case that ended earlier, in a run beside its own."""
     if not is_complete(before.outcome):
         return True
-    return is_complete(record.outcome) and record.started < before.started
+    # A later attempt began after the earlier one had ended, whatever the clock says.
+    is_parallel = record.attempt <= before.attempt
+    return is_complete(record.outcome) and is_parallel and record.started < before.started
 
 
 class RecordStatus(NamedTuple):
@@ -310,16 +322,24 @@ def _charged(record: Record) -> tuple[Hashable, ...]:
 def _comparable(records: Sequence[Record]) -> list[Key]:
     """Return the case of each record, with its init state: suites have had different numbers of init states.
 
-    Yesterday's seed 60 may have begun from another init state than today's, which makes it another case.
+    Yesterday's seed 60 may have begun from another init state than today's, which makes it another case. So does a
+    changed content of the init state.
     """
     began = {case_of(record): record.init_state for record in records if is_complete(record.outcome)}
+    # Records of earlier versions do not have it: they are of the case as they were.
+    contents: dict[Hashable, set[int]] = {}
+    for record in records:
+        if (known := record.seeds.get(INIT_STATE_DIGEST)) is not None:
+            contents.setdefault(case_of(record), set()).add(known)
     keys = []
     for record, conditions in zip(records, all_conditions(records), strict=True):
         # An error may lack the init state, as its process may have died.
         knows = is_complete(record.outcome) or "init_state" in record.seeds
         init_state = record.init_state if knows else began.get(case_of(record), record.init_state)
         key = key_of(record, {name: text for name, text in conditions.items() if name != INIT_STATES})
-        keys.append(replace(key, case=f"{key.case} {init_state}"))
+        content = record.seeds.get(INIT_STATE_DIGEST)
+        swapped = f" {content}" if len(contents.get(case_of(record), ())) > 1 else ""
+        keys.append(replace(key, case=f"{key.case} {init_state}{swapped}"))
     return keys
 
 
@@ -362,12 +382,17 @@ def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[in
     """
     first: dict[int, Record] = {}
     for index, (how, of) in enumerate(found):
-        if how == "superseded" and is_of_policy(records[index].reason) and is_complete(records[of].outcome):
+        if how == "superseded" and is_own_error(records[index]) and is_complete(records[of].outcome):
             first.setdefault(of, records[index])
     for index, record in enumerate(records):
         if record.retried and is_complete(record.outcome):
             first.setdefault(index, _as_it_was(record))
     return first
+
+
+def is_own_error(record: Record) -> bool:
+    """Whether a record is an error of the policy's own."""
+    return is_of_policy(record.reason, record.attempt)
 
 
 def _as_it_was(record: Record) -> Record:
@@ -407,11 +432,16 @@ def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[
     """Classify the records at these indices, in the order of their ends, among those of their group."""
     counting: dict[Hashable, int] = {}
     found: dict[int, RecordStatus] = {}
+    begun: dict[str, int] = {}
+    for index, record in enumerate(records):
+        begun.setdefault(record.run, index)
     for index in indices:
-        before = counting.setdefault(groups[index], index)
+        record, before = records[index], counting.setdefault(groups[index], index)
+        # A run without a record until then began later, as far as the store knows.
+        is_beside = begun[record.run] <= before or not is_complete(records[before].outcome)
         if before == index:
             found[index] = RecordStatus("counts", index)
-        elif takes_over(records[index], records[before]):
+        elif is_beside and takes_over(record, records[before]):
             found[before] = RecordStatus(_beside(records[before]), index)
             found[index] = RecordStatus("counts", index)
             counting[groups[index]] = index

@@ -142,8 +142,8 @@ class Record:
         costs: the ledger of safety costs, in the order of steps; `pytest_vla.plan.costs.totals` has the sums. A name
             without any cost has one entry of 0; further entries of 0 are left out.
         metrics: further measures of the episode by name.
-        seeds: ``run``, ``scene``, ``init_state``, ``init_states`` (how many there are) and ``placed``
-            (`pytest_vla.records.counting.PLACED`).
+        seeds: ``run``, ``scene``, ``init_state``, ``init_states`` (how many there are), and ``placed`` and
+            ``init_state_digest`` (`pytest_vla.records.counting.PLACED`, ``INIT_STATE_DIGEST``).
         protocol: the suite's protocol, as a table.
         replan: steps executed of each chunk, set by ``--vla-replan`` or by the policy; None for whole chunks.
         policy: the ``--vla-model`` text.
@@ -161,7 +161,8 @@ class Record:
         group: the group that a user's test gives its episodes by the marker's ``group``, or empty.
         given: whether a file of cases named it (`Case.given`).
         retried: the reason of the policy's own error in an earlier attempt that left no record, such as the exit of the
-            policy's process; else empty. See `pytest_vla.records.counting.retries`.
+            policy's process, or a lost worker that was not the run's first; else empty. See
+            `pytest_vla.records.counting.retries`.
         unknown: fields of a later version, in JSON form, which are preserved when the record is written.
     """
 

@@ -66,6 +66,7 @@ class Run:
         repeats: the complete episodes that do not count.
         decided: the number of items without an episode because a sequential gate had decided their group.
         copies: the number of unvaried episodes with the digest of another of their task, which may add no observation.
+        policies: the number of versions of the policy, by digest, that its complete episodes are from.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Run:
     repeats: Repeats
     decided: int = 0
     copies: int = 0
+    policies: int = 0
 
     @property
     def done(self) -> int:

@@ -125,6 +125,16 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
             *(DECIDED, *name),
         )
     )
+    # Only the record has the policy's digest.
+    policies = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, count(DISTINCT CASE WHEN json_valid(r.line) THEN json_extract(r.line, '$.policy_digest') END)"
+            f" FROM results AS e JOIN records AS r ON r.episode = e.id WHERE outcome IN {COMPLETE_SQL}"
+            f" {'AND run = ?' if name else ''} GROUP BY 1",
+            *name,
+        )
+    )
     statement = f"SELECT {', '.join(_OF_RUNS)} FROM runs {which} ORDER BY id DESC"
     rows = database.rows([*_OF_RUNS.values()], statement, *name)
     tables = [dict(zip(_OF_RUNS, row, strict=True)) for row in rows]
@@ -132,7 +142,7 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         _check_run(database, table)
         table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
-        table |= {"copies": copies.get(table["name"], 0)}
+        table |= {"copies": copies.get(table["name"], 0), "policies": policies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
 
 
@@ -265,7 +275,7 @@ def read_before(database: Database, name: str) -> tuple[int, int]:
         "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
         " JOIN episodes AS o ON o.id = i.own"
         " JOIN episodes AS first ON first.id = (SELECT id FROM episodes WHERE case_key = o.case_key"
-        f" AND run != i.run AND started < o.started AND outcome IN {COMPLETE_SQL} ORDER BY started, id LIMIT 1)"
+        f" AND run != i.run AND id < o.id AND outcome IN {COMPLETE_SQL} ORDER BY id LIMIT 1)"
         f" WHERE i.run = ? AND o.outcome IN {COMPLETE_SQL}",
         name,
     )
@@ -282,6 +292,7 @@ class _Before(NamedTuple):
 
     outcome: str
     started: str
+    attempt: int
 
 
 def add_record(connection: "sqlite3.Connection", record: Record) -> None:
@@ -308,13 +319,13 @@ def add_record(connection: "sqlite3.Connection", record: Record) -> None:
         **{name: getattr(record, name) for name in _EPISODE},
     )
     insert(connection, "records", episode=number, line=record_line(record))
-    own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
-    before = connection.execute(own, item).fetchone()
+    own = "SELECT own FROM items WHERE run = ? AND node = ?"
+    before = connection.execute(f"SELECT outcome, started, attempt FROM episodes WHERE id = ({own})", item).fetchone()
     if before is None or takes_over(record, _Before(*before)):
         # For items selected by an earlier run's outcomes the case's first complete record counts.
         earlier = connection.execute(
             f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {COMPLETE_SQL}"
-            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
+            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY id LIMIT 1",
             (key, record.run, record.run),
         ).fetchone()
         counting = number if earlier is None else earlier[0]
@@ -727,16 +738,16 @@ class Store:
         """Return the items of a run (its full name) for which a record of an earlier run counts."""
         return read_earlier(self._database, name, lambda episodes: self.parsed(name, episodes))
 
-    def errors_elsewhere(self, name: str) -> list[tuple[str, str]]:
-        """Return a run's items (its full name) whose case ended as an error in another run before, with reasons."""
+    def errors_elsewhere(self, name: str) -> list[tuple[str, str, int]]:
+        """Return a run's items (its full name) whose case was an error in another run before: reason and attempt."""
         rows = self._database.rows(
-            (TEXT, MAYBE_TEXT),
-            "SELECT DISTINCT i.node, x.reason FROM items AS i JOIN episodes AS e ON e.id = i.own"
+            (TEXT, MAYBE_TEXT, INT),
+            "SELECT DISTINCT i.node, x.reason, x.attempt FROM items AS i JOIN episodes AS e ON e.id = i.own"
             " JOIN episodes AS x ON x.case_key = e.case_key AND x.run != i.run AND x.id < e.id"
             " WHERE i.run = ? AND x.outcome = 'error'",
             name,
         )
-        return [(node, reason or "") for node, reason in rows]
+        return [(node, reason or "", attempt) for node, reason, attempt in rows]
 
     def before(self, name: str) -> tuple[int, int]:
         """Return how many of a run's cases an earlier run had completed, and how many of these with another outcome."""

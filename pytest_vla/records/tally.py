@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytest_vla.errors import is_of_policy
-from pytest_vla.records.counting import UNKNOWN, Repeats, conditions_of, is_complete, takes_over
+from pytest_vla.records.counting import UNKNOWN, Repeats, conditions_of, is_complete, is_own_error, takes_over
 from pytest_vla.records.items import ERROR, FAILED, PASSED, RunItem, ending_of
 from pytest_vla.records.record import Record
 
@@ -102,8 +101,7 @@ class RunTally:
         before = self.records.get(record.node)
         if before is None or takes_over(record, before):
             self.records[record.node] = record
-        follows = record.retried if before is None else before.reason
-        if is_of_policy(follows or record.retried) and is_complete(record.outcome):
+        if (record.retried or (before is not None and is_own_error(before))) and is_complete(record.outcome):
             self.retried.add(record.node)
 
     def judged_outcome(self, node: str) -> str:

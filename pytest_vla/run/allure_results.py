@@ -22,7 +22,7 @@ from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.plan.case import names_of
 from pytest_vla.plan.costs import Charge, cumulative
 from pytest_vla.plan.manifests import instruction_of
-from pytest_vla.records.counting import PLACED
+from pytest_vla.records.counting import INIT_STATE_DIGEST, OF_SCENE, PLACED
 from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record, parse_record, record_line
 from pytest_vla.run.context import context_of
 from pytest_vla.run.record_transport import PROPERTY
@@ -179,7 +179,7 @@ def environment(records: Sequence[Record]) -> dict[str, str]:
     for record in records:
         said = {"model": record.policy, "suite": record.suite, "run": record.run}
         said |= {"policy_digest": record.policy_digest} if record.policy_digest else {}
-        said |= {name: text for name, text in record.provenance.items() if name not in ("scene", "stand_ins")}
+        said |= {name: text for name, text in record.provenance.items() if name not in OF_SCENE}
         for name, text in said.items():
             found.setdefault(name, {})[text] = None
     return {f"{OURS}{name}": ", ".join(texts) for name, texts in found.items()}
@@ -207,7 +207,7 @@ def _numbers(seeds: Mapping[str, int]) -> dict[str, str]:
     return {
         f"seed of {name}" if name != "init_states" else "init states": str(value)
         for name, value in seeds.items()
-        if name != PLACED
+        if name not in (PLACED, INIT_STATE_DIGEST)
     }
 
 

@@ -270,23 +270,24 @@ def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
 
 
 def gated_lines(gated: GateOutcome, verbosity: int, replay: "Replay") -> list[str]:
-    """Return the gate's lines for the end of a run, as `pytest-vla gate` prints them; with -q, only the verdict.
+    """Return the gate's lines for the end of a run: with -v as `pytest-vla gate -v` prints them, with -q the verdict.
 
     Args:
         gated: the end of the run.
         verbosity: pytest's.
-        replay: gives the command that runs a case alone.
+        replay: gives the command that runs cases again.
     """
     gate, judged = gated.gate, gated.judged
     if judged.judgement is None or judged.new is None:
         return []
-    from pytest_vla.reports.gates import fails, gate_lines, measures_lines, verdict_line
+    from pytest_vla.reports.gates import brief_lines, fails, gate_lines, measures_lines, verdict_line
 
     if verbosity < 0:
         return [verdict_line(judged.judgement)]
     about = judged.judgement, gate.baseline, judged.new, gate.name
+    lines = gate_lines(*about, replay, is_long=True) if verbosity else brief_lines(judged.judgement, replay)
     beside = measures_lines(judged.measured, gate.terms, judged.by, fails(judged.measured, gate.required))
-    return [*judged.told, *gate_lines(*about, replay, is_long=verbosity > 0), *beside]
+    return [*judged.told, *lines, *beside]
 
 
 def _check_measures(measures: "tuple[Measure, ...]", settings: Settings) -> None:

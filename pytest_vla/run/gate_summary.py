@@ -40,7 +40,7 @@ def write_summaries(files: Sequence[Path], gated: GateOutcome, replay: Replay, l
     Args:
         files: the files of ``--vla-gate-summary``.
         gated: the end of the run.
-        replay: gives the command that runs a case alone.
+        replay: gives the command that runs cases again.
         line: the line with the run's verdict.
 
     Raises:

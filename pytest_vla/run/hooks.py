@@ -425,7 +425,7 @@ def _selected(
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
         notes += (note,)
     if not config.option.collectonly:
-        notes += notes_before(selection, bool(config.getoption("tx", None)))
+        notes += notes_before(selection, bool(config.getoption("tx", None)), config)
         check_ready(selection)
         if resumption is not None and first:
             check_own_simulators(settings, resumption.run)

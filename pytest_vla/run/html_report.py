@@ -1,5 +1,6 @@
 """The HTML report, for stored runs and for the run that has just ended (``--vla-report``)."""
 
+import os
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.verdicts import Flip
+from pytest_vla.plan.case import parse_node_id
 from pytest_vla.plan.manifests import is_suite
 from pytest_vla.records.items import SHARED, RunItem
 from pytest_vla.records.load import open_runs
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
     from pytest_vla.reports.html.gates import GateTold
 
 
-# The commands that run one case of a run alone: of the run that is going on, and of stored ones.
+# The commands that run cases of a run again: of the run that is going on, and of stored ones.
+
+_MOST_IDS = 3
+"""More ids than these are read from a file, so that a command stays a line."""
+
+_MARKS = ("-", "@")
+"""What pytest takes for an option, or for a file of arguments."""
+
+REPLAYED = "replay.txt"
+"""The file in a run's folder with the ids that a printed command runs again, which pytest reads as ``@FILE``."""
 
 
 class _Recipe(NamedTuple):
@@ -39,40 +50,57 @@ class _Recipe(NamedTuple):
     plugins: tuple[str, ...]
 
 
-def replays(settings: Settings, config: pytest.Config, items: Iterable[RunItem]) -> Replay:
-    """Return a function that gives the command for a case of the current run, or an empty text for shared episodes.
+def replays(settings: Settings, config: pytest.Config, items: Iterable[RunItem], run: Path) -> Replay:
+    """Return a function that gives the command for cases of the current run; empty if all of them are shared episodes.
 
     Args:
         settings: the settings of this invocation.
         config: the config of this invocation.
         items: the run's items.
+        run: the run's folder, in which many ids are written into a file.
     """
     alone = _alone(items)
 
-    def command(flip: Flip) -> str:
-        return settings.command(as_typed(flip.node, config), config) if flip.node in alone else ""
+    def command(flips: Sequence[Flip]) -> str:
+        nodes = [as_typed(flip.node, config) for flip in flips if flip.node in alone]
+        return settings.command(_as_arguments(nodes, run, config.invocation_params.dir), config) if nodes else ""
 
     return command
 
 
+def _as_arguments(nodes: Sequence[str], run: Path, here: Path) -> Sequence[str]:
+    """Return node ids as arguments of pytest: many of them as a file of the run, relative to `here`."""
+    if len(nodes) <= _MOST_IDS or any(node.startswith(_MARKS) or not node.isprintable() for node in nodes):
+        return nodes
+    try:
+        with whole_file(run / REPLAYED) as stream:
+            stream.write("".join(f"{node}\n" for node in nodes).encode())
+    except VlaError:
+        return nodes
+    return [f"@{os.path.relpath(run / REPLAYED, here)}"]
+
+
 def stored_replays(texts: Sequence[str], results: Path) -> Replay:
-    """Return a function that gives the command for a case of stored runs, or an empty text for imported runs.
+    """Return a function that gives the command for cases of stored runs; empty if they are of imported or several runs.
 
     Args:
         texts: runs, as `pytest_vla.records.load` knows them.
         results: the folder of all runs.
     """
-    found: dict[tuple[str, int], _Recipe] = {}
+    found: dict[tuple[str, int], tuple[_Recipe, str]] = {}
     for store, runs in open_runs(texts, results):
         for run in runs:
             recipe = _recipe(run)
             if recipe is not None:
                 run_seed = int(recipe.invocation.values["run_seed"])
-                found |= {(node, run_seed): recipe for node in _alone(store.items(run.name))}
+                items = store.items(run.name)
+                found |= {(node, run_seed): (recipe, run.name) for node in _replayed(items, recipe)}
 
-    def command(flip: Flip) -> str:
-        recipe = found.get((flip.node, flip.run_seed))
-        return "" if recipe is None else _command(flip.node, recipe)
+    def command(flips: Sequence[Flip]) -> str:
+        known = {flip.node: found[flip.node, flip.run_seed] for flip in flips if (flip.node, flip.run_seed) in found}
+        if len({run for _, run in known.values()}) != 1:
+            return ""
+        return _command([*known], next(iter(known.values()))[0])
 
     return command
 
@@ -89,17 +117,28 @@ def record_replays(texts: Sequence[str], results: Path) -> Callable[[Record], st
         for run in runs:
             recipe = _recipe(run)
             if recipe is not None:
-                found[run.name] = recipe, _alone(store.items(run.name))
+                found[run.name] = recipe, _replayed(store.items(run.name), recipe)
 
     def command(record: Record) -> str:
         recipe, alone = found.get(record.run, (None, frozenset()))
-        return "" if recipe is None or record.node not in alone else _command(record.node, recipe)
+        return "" if recipe is None or record.node not in alone else _command([record.node], recipe)
 
     return command
 
 
 def _alone(items: Iterable[RunItem]) -> frozenset[str]:
     return frozenset(item.node for item in items if item.episode and item.status != SHARED)
+
+
+def _replayed(items: Iterable[RunItem], recipe: _Recipe) -> frozenset[str]:
+    """Return the node ids that can be run again: of suites, also of a ``conftest.py`` that was not read here."""
+    # A store's ids may be anything, and a command is shown to be typed: none is an option or a file of options.
+    some = [item for item in items if not item.node.startswith(_MARKS)]
+    of_suites = {item.node for item in some if item.of_suite and parse_node_id(item.node)}
+    folder, there = recipe.invocation.folder, dict[str, bool]()
+    for file in {node.partition("::")[0] for node in _alone(some) - of_suites}:
+        there[file] = is_suite(file) or (folder / file).is_file()
+    return frozenset(node for node in _alone(some) if node in of_suites or there[node.partition("::")[0]])
 
 
 def _recipe(run: Run) -> _Recipe | None:
@@ -112,12 +151,9 @@ def _recipe(run: Run) -> _Recipe | None:
         return None
 
 
-def _command(node: str, recipe: _Recipe) -> str:
+def _command(nodes: Sequence[str], recipe: _Recipe) -> str:
     invocation, plugins = recipe
-    file = node.partition("::")[0]
-    if not is_suite(file) and not (invocation.folder / file).is_file():
-        return ""
-    command = command_line([node, *invocation.given, SHOWN_ALONE], plugins, invocation.folder)
+    command = command_line([*nodes, *invocation.given, SHOWN_ALONE], plugins, invocation.folder)
     return command if invocation.folder == Path.cwd() else f"cd {shlex.quote(str(invocation.folder))} && {command}"
 
 

@@ -7,21 +7,24 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+
+import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.data_roots import find_init_states, task_roots
-from pytest_vla.plan.manifests import data_advice, load_suite
+from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, load_suite
 from pytest_vla.plan.select import numbers_as_names
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, language_of
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import counted, ranges_text
+from pytest_vla.util.text import counted, printable, ranges_text
 from pytest_vla.vary.registry import find_variation
 
 
@@ -69,12 +72,33 @@ def check_ready(selection: Selection) -> None:
         _check_data(settings, of_mujoco)
 
 
-def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
+_OURS = "vla"
+"""How the names of pytest-vla's own plugins begin."""
+
+
+def importers_of_numpy(config: pytest.Config) -> tuple[str, ...]:
+    """Return the plugins that are loaded before options are known and hold something of numpy's, as ``-p`` names them."""
+    manager = config.pluginmanager
+    early = {plugin for plugin, _ in manager.list_plugin_distinfo()} | {*map(manager.getplugin, config.option.plugins or ())}
+    return tuple(
+        name
+        for name, plugin in manager.list_name_plugin()
+        if plugin in early and not name.startswith(_OURS) and any(map(_is_of_numpy, getattr(plugin, "__dict__", {}).values()))
+    )
+
+
+def _is_of_numpy(value: object) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] == "numpy"
+
+
+def notes_before(selection: Selection, has_workers: bool, config: pytest.Config) -> tuple[str, ...]:
     """Return notes on the run's numbers for before the first episode, a line each. Loads nothing heavy.
 
     Args:
         selection: the selection of this invocation.
         has_workers: whether episodes run in processes that start with this one's environment.
+        config: pytest's.
     """
     settings = selection.settings
     if settings.model is None or not (selection.named or settings.model_typed):
@@ -86,10 +110,15 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
     notes = []
     # Too late here is early enough for workers, which import numpy anew.
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
-        note = f"kernels are {in_force()}; records may differ between machines"
-        if in_force() == TOO_LATE:
-            note += f". If a plugin imports it, put {how_to_pin()} before the command, or use workers (-n 1)"
+        why, mend = in_force(), ""
+        if why == TOO_LATE:
+            by = importers_of_numpy(config)
+            why += f", by {', '.join(by)}" if by else ""
+            first = f"Leave it out ({' '.join(f'-p no:{name}' for name in by)})" if by else "If a plugin imports it"
+            mend = f". {first}, put {how_to_pin()} before the command, or use workers (-n 1)"
+        note = f"kernels are {why}; records may differ between machines{mend}"
         notes.append(note)
+    notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
     notes += _idle_rules(selection)
@@ -119,6 +148,22 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
         # No such policy, which `check_ready` says.
         return ()
     return () if draws is False and not settings.run_seed else check_starts(selection, draws)
+
+
+def _instructions_of_files(selection: Selection) -> list[str]:
+    """Return a note on each suite with tasks whose instruction is their file's, as their names are no sentences."""
+    notes = []
+    for name, cases in selection.cases.items():
+        suite = load_suite(name, data=selection.settings.data)
+        tasks = [suite.task(key) for key in dict.fromkeys(case.task_key for case in cases)]
+        odd = [task for task in tasks if not is_sentence(language_of(task.name)) and task.world is None]
+        if told := [task for task in odd if task.language == file_language(task)]:
+            which = f"{counted(len(told), 'task')} of {name}" if len(told) > 1 else f"{name}/{told[0].key}"
+            notes.append(
+                f"instruction of {which}: the file's :language, as a name like {told[0].name} is no sentence "
+                f"({printable(told[0].language)!r})"
+            )
+    return notes
 
 
 def _idle_rules(selection: Selection) -> list[str]:

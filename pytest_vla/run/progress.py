@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pytest
 
 from pytest_vla.metrics.rates import VariedOutcome
+from pytest_vla.plan.durations import EndedEpisode, ExpectedEpisode, time_left
 from pytest_vla.policies.devices import AUTO
+from pytest_vla.records.record import Record
 from pytest_vla.reports.terminal import progress_line, shortened
 from pytest_vla.util.text import printable_lines
 
@@ -31,7 +33,8 @@ class ProgressLine:
 
     Args:
         reporter: pytest's.
-        weights: by node id, an episode's expected share of the run's time; in any unit.
+        expected: by node id, the episodes with their expected durations.
+        workers: number of processes that run them.
         clock: returns seconds, monotonic.
         scarce: returns the bottleneck in a few words; empty if it is not known.
         until: returns the seconds until a time limit ends the run, or None if the run has no limit.
@@ -40,16 +43,19 @@ class ProgressLine:
     def __init__(
         self,
         reporter: pytest.TerminalReporter,
-        weights: Mapping[str, float],
+        expected: Mapping[str, ExpectedEpisode],
+        workers: int = 1,
         clock: Callable[[], float] = time.monotonic,
         scarce: Callable[[], str] = lambda: "",
         until: Callable[[], float] | None = None,
     ) -> None:
-        self._reporter, self._weights, self._clock, self._scarce = reporter, weights, clock, scarce
-        self._until = until
+        self._reporter, self._to_come, self._workers = reporter, {**expected}, workers
+        self._clock, self._scarce, self._until = clock, scarce, until
         self._start = self._shown = clock()
         self._took = 0.0
-        self._weight_done = 0.0
+        self._first_end = math.nan
+        # In the order of their ends.
+        self._ended: list[EndedEpisode] = []
         # By worker, what it is at before an episode can begin.
         self._preparing: dict[str, str] = {}
         # When each of it was told in the log, and any of its kind.
@@ -66,6 +72,23 @@ class ProgressLine:
             # pytest's percentage would be written into the line; there is no public switch for a running session.
             reporter._show_progress_info = False
 
+    def learn(self, ended: str, record: Record) -> None:
+        """Take an ended episode's duration into account: the next ones may take as long.
+
+        Args:
+            ended: node id of the episode's item.
+            record: the episode's.
+        """
+        expected, timings = self._to_come.pop(ended, None), record.timings
+        self._first_end = self._clock() if math.isnan(self._first_end) else self._first_end
+        if expected is None or record.outcome not in ("success", "failure"):
+            return
+        # With the first episode of a scene its model is compiled.
+        seconds = max((timings.get("wall") or 0.0) - (timings.get("reset") or 0.0), 0.0)
+        budget = record.protocol.get("max_steps")
+        share = record.steps / budget if isinstance(budget, int) and 0 < record.steps <= budget else 1.0
+        self._ended.append(EndedEpisode(expected, seconds, seconds / share))
+
     def show(self, ended: str | None, new: Callable[[], Sequence[VariedOutcome]], done: int, total: int) -> None:
         """Show the line if it is due.
 
@@ -76,7 +99,6 @@ class ProgressLine:
             total: the number of the run's episodes, counted the same way.
         """
         now = self._clock()
-        self._weight_done += self._weights.get(ended, 0.0) if ended else 0.0
         last = done >= total
         every = max(_REDRAW_EVERY, self._took / _MOST_TIME) if self.in_place else LOG_EVERY
         if not last and ended is not None and now - self._shown < every:
@@ -86,7 +108,7 @@ class ProgressLine:
             return
         elapsed = now - self._start
         ends_in = None if self._until is None else self._until()
-        told = (new(), done, total, elapsed, self._left(elapsed), ends_in)
+        told = (new(), done, total, elapsed, self._left(now), ends_in)
         self._line, self._short_line = progress_line(*told), progress_line(*told, interval=False)
         with self._lock:
             if self.in_place:
@@ -99,7 +121,8 @@ class ProgressLine:
 
     def leave_out(self, nodes: Iterable[str]) -> None:
         """Take episodes that will not run out of the expected time."""
-        self._weights = {node: weight for node, weight in self._weights.items() if node not in {*nodes}}
+        for node in nodes:
+            self._to_come.pop(node, None)
 
     def prepare(self, worker: str, what: str | None) -> None:
         """Show a preparation before an episode: in the line on a terminal, elsewhere as a line of its own now and then.
@@ -138,10 +161,8 @@ class ProgressLine:
         self._reporter.currentfspath = -2
         self._reporter.flush()
 
-    def _left(self, elapsed: float) -> float | None:
-        if not self._weight_done:
-            return None
-        return elapsed * max(sum(self._weights.values()) - self._weight_done, 0.0) / self._weight_done
+    def _left(self, now: float) -> float | None:
+        return time_left([*self._to_come.values()], self._ended, self._workers, now - self._first_end)
 
 
 def write_apart(reporter: pytest.TerminalReporter, line: str, **markup: bool) -> None:

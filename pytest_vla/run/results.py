@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_vla import extensions
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import CRASHED, VlaError
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.min_success import NO_POLICY, against_others, judge, minimum_text, run_line, weigh
 from pytest_vla.metrics.selection import observations
 from pytest_vla.plan.case import Case
+from pytest_vla.records.counting import is_complete
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
 from pytest_vla.run.context import RunContext
@@ -222,7 +223,6 @@ def _reports(
     outcome = outcome_of(group, judgement, required)
     said: str | tuple[str, int, str] | None = None
     if outcome == "failed":
-        # The table of all groups is printed once, below.
         said = group_reason(group, judgement)
     elif outcome == "skipped":
         # pytest's short summary has the reason alone.
@@ -230,7 +230,10 @@ def _reports(
     keywords: dict[str, Literal[1]] = {PLACE: 1, group.name: 1}
     properties = [("vla_verdict", group.verdict)]
     yield pytest.TestReport(nodeid, location, keywords, "passed", None, "setup")
-    yield pytest.TestReport(nodeid, location, keywords, outcome, said, "call", user_properties=properties)
+    judged = pytest.TestReport(nodeid, location, keywords, outcome, said, "call", user_properties=properties)
+    # pytest's mark of a failure that was shown: the lines at the end have it, so the section of failures leaves it out.
+    judged._pdbshown = True  # type: ignore[attr-defined]
+    yield judged
     yield pytest.TestReport(nodeid, location, keywords, "passed", None, "teardown", user_properties=properties)
 
 
@@ -314,7 +317,10 @@ def judge_run(
         against += against_others(others, stopped, any(not record.of_suite for record in records))
         from pytest_vla.run.html_report import replays
 
-        replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
+        replay, verbosity = (
+            replays(settings, session.config, closed.items, context.folder),
+            session.config.get_verbosity(),
+        )
         last = run_line(asked, against, is_shown=not undecided)
         lines, passed = (*told, *gated_lines(gated, verbosity, replay), last), not against
     elif has_minimum and settings.shard is not None:
@@ -399,9 +405,12 @@ class Results:
         if self._telling.reporter is not None and (collected.cases or self._context.resumption is not None):
             from pytest_vla.run.progress import ProgressLine
 
-            weights = {node: expected.seconds for node, expected in self._so_far.estimates.items()}
             self._progress = ProgressLine(
-                self._telling.reporter, weights, scarce=self._scarce, until=self._in_time.until
+                self._telling.reporter,
+                self._so_far.expected(collected),
+                workers,
+                scarce=self._scarce,
+                until=self._in_time.until,
             )
             self._show_progress(None)
 
@@ -416,6 +425,8 @@ class Results:
         attempt = so_far.attempt_of(record, so_far.reruns[node])
         if attempt != record.attempt:
             record = dataclasses.replace(record, attempt=attempt)
+        if record.node in so_far.crashed and is_complete(record.outcome) and not record.retried:
+            record = dataclasses.replace(record, retried=CRASHED)
         if self._incoming is not None and record.arrays is not None:
             with _stopped_by_errors():
                 arrays = self._incoming.place(record.worker, record.arrays)
@@ -435,6 +446,8 @@ class Results:
         self._current[node] = record
         so_far.add(record, node)
         self._in_time.learn(record)
+        if self._progress is not None:
+            self._progress.learn(node, record)
         with _stopped_by_errors():
             skipped = self.gate.decide({record.node: so_far.tally.judged_outcome(record.node)})
         if skipped and self._progress is not None:
@@ -474,6 +487,15 @@ class Results:
             session.items[:] = self.gate.deciding.in_order(session.items, self._so_far.names)
         else:
             self._in_time.put_in_order(session)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note which episode begins in this process."""
+        if not self._config.pluginmanager.hasplugin("dsession"):
+            self._stored.mark_running(nodeid)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Note that it has ended."""
+        self._stored.mark_running(None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -531,7 +553,7 @@ class Results:
         from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.html_report import replays
 
-        replay = replays(settings, self._config, self._stored.closed.items)
+        replay = replays(settings, self._config, self._stored.closed.items, self._context.folder)
         try:
             write_summaries(settings.gate_summary, self.gate.gated, replay, self._verdict[-1])
         except VlaError as error:

@@ -1,7 +1,7 @@
 """The settings of an invocation, from the command line and the ini file."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,9 @@ class Settings(Options):
         of_policy = (str(self.model_text), self.model_folder, self.device[0], self.policy_timeout or REQUEST_TIMEOUT)
         return ModelSpec(*of_policy, self.model_names, plugins=self.plugins, within=self.model_within)
 
-    def command(self, node_id: str, config: pytest.Config) -> str:
-        """Return the command line that runs just this item again, with a video."""
-        return pytest_command(config, node_id, *self.given, SHOWN_ALONE)
+    def command(self, ids: Sequence[str], config: pytest.Config) -> str:
+        """Return the command line that runs just these items again, with videos."""
+        return pytest_command(config, *ids, *self.given, SHOWN_ALONE)
 
 
 def read_settings(config: pytest.Config) -> Settings:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import EXITED, VlaError, is_of_policy
+from pytest_vla.errors import CRASHED, EXITED, VlaError, is_of_policy
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
-from pytest_vla.records.counting import retries, within_runs
+from pytest_vla.records.counting import is_complete, retries, within_runs
 from pytest_vla.records.items import DECIDED, RunItem
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_table
@@ -25,12 +26,15 @@ from pytest_vla.run.sharding import planned_items, step_budgets
 from pytest_vla.run.time_budget import longest_known
 
 if TYPE_CHECKING:
-    from pytest_vla.plan.durations import DurationEstimate
+    from pytest_vla.plan.durations import DurationEstimate, ExpectedEpisode
     from pytest_vla.records.store import Store, Writer
     from pytest_vla.serving.process import About
 
 
 _EXIT_LOCK_SECONDS = 1.0
+
+KILLED = "killed"
+"""The key of a run's invocation for the episodes in which pytest's own process was killed, in order."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,7 @@ class StoredRun:
         if store is None or writer is None:
             return
         self._unwatch()
+        self.mark_running(None)
         try:
             self._write_statuses()
             self._writer = None
@@ -178,6 +183,30 @@ class StoredRun:
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
         kept = ((record, statuses.get(record.node)) for record in store.records(self._run.name))
         so_far.resume(kept, episodes, self._retried(store))
+        for node in self._killed(store):
+            so_far.lose(node)
+
+    def mark_running(self, node: str | None) -> None:
+        """Leave an episode of this process in a file while it runs (None: none does), whatever kills the process."""
+        with suppress(OSError):
+            if node is None:
+                self._running.unlink(missing_ok=True)
+            elif self.is_open and node in self._cases:
+                self._running.write_text(self._so_far.recorded_as(node), errors="replace")
+
+    @property
+    def _running(self) -> Path:
+        return self._run.with_suffix(".running")
+
+    def _killed(self, store: "Store") -> Iterator[str]:
+        """Yield the episodes in which this run's process was killed, in order, and forget the last one's file."""
+        known = store.run(self._run.name).invocation.get(KILLED)
+        killed = [str(node) for node in known] if isinstance(known, list) else []
+        with suppress(OSError):
+            killed.append(self._running.read_text(errors="replace"))
+            store.set_in_invocation(self._run.name, KILLED, killed)
+            self._running.unlink()
+        yield from killed
 
     def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[DurationEstimate, ...]":
         from pytest_vla.plan.durations import estimate
@@ -194,7 +223,7 @@ class StoredRun:
         retried = set(self._so_far.tally.retried)
         if picked or any("::" in argument for argument in self._context.arguments):
             # Selected by an earlier outcome, or one by one: another run's error of the policy's counts as one of this.
-            retried |= {node for node, reason in store.errors_elsewhere(run.name) if is_of_policy(reason)}
+            retried |= {node for node, reason, tries in store.errors_elsewhere(run.name) if is_of_policy(reason, tries)}
         return Repetition(
             run.repeats,
             mended,
@@ -235,6 +264,7 @@ class StoredRun:
         )
         with suppress(OSError):
             os.write(self._context.stderr, told.encode(errors="replace"))
+        self.mark_running(None)
         if self._writer is not None:
             self._writer.settle(_EXIT_LOCK_SECONDS)
         node = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
@@ -314,6 +344,9 @@ class RunState:
         """Those of them that were skipped."""
         self.reruns: Counter[str] = Counter()
         """By node id, how often an episode was run again because its worker died."""
+        self.crashed: set[str] = set()
+        """Episodes, as they are recorded, whose process a signal killed; without the run's first, an accident."""
+        self._has_crashed = False
         self._further = 0
         # What has ended in this invocation: by node id, and as it is recorded.
         self._ended: set[str] = set()
@@ -325,6 +358,17 @@ class RunState:
         self.shared.update(collected.shared)
         own = [name for node, name in self.names.items() if node not in self.shared]
         self._further = len(own) - len(set(own))
+
+    def expected(self, collected: Collected) -> "dict[str, ExpectedEpisode]":
+        """Return the episodes of this invocation with their expected durations, by node id."""
+        from pytest_vla.plan.durations import ExpectedEpisode
+        from pytest_vla.vary.registry import name_of
+
+        return {
+            node: ExpectedEpisode(each.seconds, case.suite, name_of(case.variation), case.task_key)
+            for node, case in collected.alone.items()
+            if (each := self.estimates.get(node)) is not None
+        }
 
     def has_ended(self, node: str) -> bool:
         """Whether an item's episode has a record of this invocation."""
@@ -356,6 +400,21 @@ class RunState:
         found = list(kept)
         self.tally = RunTally(found, retried)
         self.kept = sum(record.node not in episodes for record, _ in found)
+        for record, _ in found:
+            # What ran more than once may have lost its worker.
+            again = is_complete(record.outcome) and record.attempt > 1 and not record.retried
+            if record.reason == CRASHED or again:
+                self.lose(record.node)
+
+    def lose(self, name: str) -> None:
+        """Add an episode, as it is recorded, that ran when a signal killed its process.
+
+        Nobody knows who sent the signal. The run's first is taken for an accident. By more of them, a policy that kills
+        its process where it would fail must gain nothing.
+        """
+        if self._has_crashed:
+            self.crashed.add(name)
+        self._has_crashed = True
 
     def attempt_of(self, record: Record, reruns: int) -> int:
         """Return the number of a record's attempt: after earlier errors, and after reruns that left no record."""

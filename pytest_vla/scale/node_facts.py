@@ -45,6 +45,7 @@ def node_facts(wanted: dict[str, Any]) -> dict[str, Any]:
         "folder": os.path.isdir(wanted["folder"]),
         "packages": _versions(wanted["path"], wanted["names"]),
         "code": code_digest(wanted["package"]),
+        "open": _is_open(),
     }
     facts["cpus"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return facts
@@ -66,8 +67,9 @@ def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
         timeout=LONGEST_CHECK,
     )
     try:
-        found = json.loads(done.stdout)
-    except ValueError:
+        # In the last line: modules of the project, which may print, are imported before.
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
         found = {"trouble": done.stderr.decode(errors="replace")[-1000:].strip() or f"it ended with {done.returncode}"}
     return dict(found)
 
@@ -99,6 +101,14 @@ def code_digest(folder: str) -> str | None:
                 whole.update(f"{path.relative_to(base).as_posix()}\0".encode())
                 whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()
+
+
+def _is_open() -> bool:
+    """Whether the Ray of this process lets in everybody, without a token; False outside of Ray or if not known."""
+    # Of the node: a driver's own mode says nothing of it, as a token is ignored where none is required.
+    ray = sys.modules.get("ray._raylet")
+    modes, mode = getattr(ray, "AuthenticationMode", None), getattr(ray, "get_authentication_mode", None)
+    return mode is not None and modes is not None and bool(mode() == modes.DISABLED)
 
 
 def _versions(path: list[str], names: list[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_vla import hook_modules
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_init_states, find_task_file, task_roots
 from pytest_vla.plan.manifests import load_suite
@@ -21,6 +22,9 @@ PACKAGES = ("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "pyt
 CLOCK_SECONDS = 1.0
 """By how much a clock may differ, beyond what its reading takes, before the records' times are set right."""
 
+OPEN_CLUSTER = "ray-open"
+"""The code of the warning that whoever reaches a cluster can run code on it."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -30,11 +34,13 @@ class Node:
         name: as it is shown.
         host: its network name.
         ahead: seconds by which its clock is ahead of this machine's; 0 if the difference cannot be measured.
+        is_open: whether its Ray lets in everybody, without a token.
     """
 
     name: str
     host: str
     ahead: float = 0.0
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> t
     """
     if "trouble" in facts:
         return Node(name, name), f"{name}: it cannot be examined: {facts['trouble']}"
-    node = Node(name, str(facts["host"]), _ahead(facts))
+    node = Node(name, str(facts["host"]), _ahead(facts), bool(facts.get("open")))
     if facts["code"] is None:
         return node, (
             f"{name}: pytest-vla is not installed at {wanted.package}: all machines need the same environment "
@@ -128,6 +134,17 @@ def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> t
     if not facts["folder"]:
         return node, f"{name}: there is no folder {wanted.folder}, where pytest was started: share it, or copy it there"
     return node, ""
+
+
+def open_nodes_text(nodes: Iterable[Node]) -> str:
+    """Return the warning of nodes whose Ray lets in everybody; empty if there are none."""
+    if not (names := [node.name for node in nodes if node.is_open]):
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"warning {OPEN_CLUSTER}: Ray on {names[0]}{more} requires no token: whoever reaches its ports can run code "
+        "there. Set RAY_AUTH_MODE=token for `ray start` and for pytest"
+    )
 
 
 def _ahead(facts: Mapping[str, Any]) -> float:
@@ -184,17 +201,22 @@ def uses_fetched(tasks: Sequence[Task]) -> bool:
 
 
 def main() -> None:
-    """Read suites and tasks as JSON from standard input, and write their `data_digest`, or the trouble, as JSON."""
+    """Read modules, suites and tasks as JSON from standard input; write `data_digest`, or the trouble, as JSON.
+
+    Modules are those of the process that asks (`pytest_vla.hook_modules.read_files`), which may add the suites.
+    """
     wanted: dict[str, Any] = json.loads(sys.stdin.read())
     data = None if wanted["data"] is None else Path(wanted["data"])
     try:
+        hook_modules.consent_as([hook_modules.ReadFile(**each) for each in wanted["modules"]])
         tasks = tasks_of(wanted["tasks"], data)
         if wanted["fetch"]:
             _fetch()
         found: dict[str, str] = data_digest(tasks)
     except VlaError as error:
         found = {"trouble": str(error)}
-    print(json.dumps(found))
+    # What a module of theirs printed came before.
+    print(f"\n{json.dumps(found)}")
 
 
 def tasks_of(wanted: Iterable[Sequence[str]], data: Path | None) -> list[Task]:

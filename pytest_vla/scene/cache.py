@@ -68,19 +68,23 @@ SHA256_OF_STAND_INS = frozenset(
 
 # Files younger than this may be another worker's unfinished work.
 _GRACE_SECONDS = 3600.0
+# Hex digits of a scene's digests in records.
+_SHORT = 32
 
 
 @dataclass(frozen=True)
 class CompiledScene:
     """A model with its parts.
 
-    `digest` names the content of everything that made it, `stand_ins` the assets that are known to be no originals.
+    `digest` names the content of everything that made it, `stand_ins` the assets that are known to be no originals, and
+    `compiled` the model's own bytes: they may be another's where a processor rounds differently, or a file was changed.
     """
 
     model: "mujoco.MjModel"
     scene: SceneSpec
     digest: str
     stand_ins: tuple[str, ...]
+    compiled: str
 
 
 def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:
@@ -196,7 +200,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             continue
         with contextlib.suppress(OSError):
             os.utime(description)
-        return CompiledScene(model, scene, digest, stand_ins)
+        return CompiledScene(model, scene, digest, stand_ins, value["model_sha256"][:_SHORT])
     return None
 
 
@@ -261,20 +265,33 @@ def _compile_now(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, ke
             }
         )
     content = key + json.dumps(sorted((item["origin"], item["name"], item["sha256"]) for item in inputs))
-    digest = hashlib.sha256(content.encode()).hexdigest()[:32]
+    digest = hashlib.sha256(content.encode()).hexdigest()[:_SHORT]
     try:
         model = mujoco.MjModel.from_xml_string(composition.xml)
     except ValueError as error:
         raise SceneError(f"{problem.source}: MuJoCo refuses the composed scene: {error}") from error
     description = {"digest": digest, "inputs": inputs, "scene": scene_to_json(composition.scene)}
-    _store(folder, f"{key}-{digest}", model, description)
-    return CompiledScene(model, composition.scene, digest, _stand_ins(inputs))
+    written = _store(folder, f"{key}-{digest}", model, description) or _model_sha256(model)
+    return CompiledScene(model, composition.scene, digest, _stand_ins(inputs), written[:_SHORT])
 
 
-def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:
+def _model_sha256(model: "mujoco.MjModel") -> str:
+    """Return the sha256 of the file of a model that was not written."""
+    import mujoco
+    import numpy as np
+
+    content = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, content)
+    return hashlib.sha256(content.tobytes()).hexdigest()
+
+
+def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> str:
     """Write both files under temporary names and rename them.
 
     On a full disk, the run continues without the cache.
+
+    Returns:
+        The model's sha256, or an empty text if it was not written.
     """
     import mujoco
 
@@ -296,7 +313,7 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
                 file=sys.stderr,
             )
             evict(folder, limit)
-            return
+            return ""
         description["model_sha256"] = _sha256(temporary[0])
         temporary[1].write_text(json.dumps(description), encoding="utf-8")
         for path in temporary:
@@ -305,8 +322,10 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
         os.replace(temporary[0], folder / f"{stem}.mjb")
         os.replace(temporary[1], folder / f"{stem}.json")
         evict(folder, limit, keep=stem)
+        return str(description["model_sha256"])
     except (OSError, mujoco.FatalError) as error:
         print(f"pytest-vla: compiled scene not cached in {folder}: {error}", file=sys.stderr)
+        return ""
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)

@@ -323,6 +323,15 @@ class Starts:
         size = 1 + self._world.model.nq + self._world.model.nv
         return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
 
+    def digest(self, init_state: object) -> int | None:
+        """Return a number of 48 bits that identifies the content of an init state in the task's file.
+
+        None if it is not read from a file: a vector, or a state that the changed scene makes anew.
+        """
+        if self.origin == "settled" or not is_index(init_state) or not 0 <= init_state < len(self.own):
+            return None
+        return int.from_bytes(hashlib.sha256((self.own[init_state] + 0.0).tobytes()).digest()[:6])
+
     def at(self, index: int, scene_seed: int) -> Start:
         """Return an init state by its index, before `changed` is applied.
 

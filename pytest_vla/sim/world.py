@@ -81,6 +81,8 @@ class World:
         substeps: contacts and motion within the last control step, as far as a meter requests them.
         profile: the version of robosuite that is reproduced.
         scene_digest: digest of everything that made the compiled model.
+        init_state_digest: number that identifies the content of the init state of the last reset as its file has it, or
+            None if it is from no file.
     """
 
     def __init__(
@@ -111,7 +113,8 @@ class World:
         problem = changed_problem(original, variation)
         compiled = compiled_scene(problem, self._roots)
         self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
-        self._stand_ins = compiled.stand_ins
+        self._stand_ins, self._compiled = compiled.stand_ins, compiled.compiled
+        self.init_state_digest: int | None = None
         self.model: mujoco.MjModel = compiled.model
         if task.protocol.textures == TRAINED:
             ignore_colour_spaces(self.model)
@@ -212,6 +215,7 @@ class World:
         """
         self._metering.clear()
         scene_seed, state = checked_seed(scene_seed), None
+        self.init_state_digest = self._starts.digest(init_state)
         if init_state is not None:
             start = self._starts.start(init_state, scene_seed)
             state = start.state
@@ -452,11 +456,13 @@ class World:
     def provenance(self) -> dict[str, str]:
         """Return a record's entries about this world: the scene's digest, the simulator's versions and the renderer.
 
-        ``stand_ins`` are the scene's assets that are known to be no originals. ``renderer`` is the OpenGL backend, with
+        ``stand_ins`` are the scene's assets that are known to be no originals, and ``compiled`` is the digest of the
+        compiled model itself. ``renderer`` is the OpenGL backend, with
         the driver's name once a picture was drawn. ``ledger`` is present if meters look at all substeps.
         """
         driver = f": {self._readings.renderer}" if self._readings.renderer is not None else ""
         assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
+        assets["compiled"] = self._compiled
         # Older records used one substep per control step.
         ledger = {"ledger": "substeps"} if self.substeps.native is not None else {}
         return {**assets, **ledger, **self._versions, "renderer": f"{select_gl()}{driver}"}

@@ -13,6 +13,7 @@ from pytest_vla.metrics.rates import RateRow, rate_rows
 from pytest_vla.metrics.safety import cost_summaries
 from pytest_vla.metrics.selection import observations
 from pytest_vla.plan.costs import cumulative
+from pytest_vla.records.counting import OF_SCENE
 from pytest_vla.records.record import Record
 
 PROJECT = "pytest-vla"
@@ -99,8 +100,6 @@ def without_password(text: str) -> str:
 # Rates and means are those of the table that closes a run, by the same functions; shares are 0..1.
 
 _COUNTS = {"success": "successes", "failure": "failures", "error": "errors", "invalid": "invalid"}
-_NOT_OF_ALL = ("scene", "stand_ins")
-"""The entries of a record's provenance that differ from task to task."""
 
 
 class SoFarRates:
@@ -173,7 +172,7 @@ def episode_texts(record: Record) -> dict[str, str]:
 def texts_of(record: Record) -> dict[str, str]:
     """Return the texts of a record that apply to the run: the policy's digest, versions, and the suite's protocol."""
     texts = {"policy_digest": record.policy_digest or "not known"}
-    texts |= {f"provenance.{name}": text for name, text in record.provenance.items() if name not in _NOT_OF_ALL}
+    texts |= {f"provenance.{name}": text for name, text in record.provenance.items() if name not in OF_SCENE}
     return texts | {f"protocol.{record.suite}.{name}": str(value) for name, value in record.protocol.items()}
 
 

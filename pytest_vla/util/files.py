@@ -1,6 +1,7 @@
 """Files and folders that are written whole or not at all, default folders, and a lock."""
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -195,18 +196,32 @@ def _is_private(group: int) -> bool:
 # A lock, so that only one of several workers does the same slow work.
 
 
+NO_LOCKS = "its file system has no file locks"
+
+
+def lacks_locks(error: OSError) -> bool:
+    """Return whether a lock failed because the file system has none, as some network disks."""
+    return error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+
+
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Hold a lock on a file (created if absent, and kept) until the block or the process ends.
 
-    If the file cannot be created or locked, the block runs without a lock, and slow work may be done more than once.
+    If the file cannot be created or locked, the block runs without a lock, and slow work may be done more than once; a
+    warning says so if the file system has no locks.
     """
     # Imported here, because most processes need no lock.
     import filelock
 
+    from pytest_vla.util.warnings import warn
+
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # filelock's soft lock, a file's existence, would outlive a killed process.
             stack.enter_context(filelock.FileLock(path, fallback_to_soft=False))
+        except OSError as error:
+            if lacks_locks(error):
+                warn(f"{path.parent}: {NO_LOCKS}, so several processes may do the same work at once")
         yield

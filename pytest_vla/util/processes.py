@@ -53,6 +53,40 @@ def ended_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, earlier)
 
 
+_noted: list[list[int]] = []
+
+
+@contextmanager
+def interrupts_noted() -> Iterator[None]:
+    """Note within the block which signals came that interrupt: `is_no_signals`. In the main thread only."""
+    numbers, came = (signal.SIGINT, signal.SIGTERM), list[int]()
+    handlers = {int(number): signal.getsignal(number) for number in numbers}
+    earlier = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread() or signal.SIGINT not in earlier:
+        yield
+        return
+
+    def note(number: int, frame: Any) -> None:
+        came.append(number)
+        earlier[number](number, frame)
+
+    _noted.append(came)
+    try:
+        for number in earlier:
+            signal.signal(number, note)
+        yield
+    finally:
+        for number, handler in earlier.items():
+            if signal.getsignal(number) is note:
+                signal.signal(number, handler)
+        _noted.remove(came)
+
+
+def is_no_signals(error: BaseException) -> bool:
+    """Whether an error is a KeyboardInterrupt that code raised, while no signal came; False if that is not known."""
+    return isinstance(error, KeyboardInterrupt) and bool(_noted) and not _noted[-1]
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Defer Ctrl-C until the block has ended. In the main thread only."""

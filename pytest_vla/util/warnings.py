@@ -4,6 +4,7 @@ import sys
 import traceback
 import warnings
 
+from pytest_vla.util.processes import is_no_signals
 from pytest_vla.util.text import printable_lines
 from pytest_vla.util.wall_limits import WallLimitReached, is_users_own
 
@@ -32,8 +33,11 @@ def ends_episode(error: BaseException) -> bool:
     """Whether an exception ends the episode as an error; an interrupt, ``pytest.exit`` and a wall limit do not.
 
     ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy do: an episode that ends
-    without a record would be missing from every rate.
+    without a record would be missing from every rate. So does a KeyboardInterrupt that no signal caused
+    (`pytest_vla.util.processes.interrupts_noted`): it is no Ctrl-C.
     """
+    if is_no_signals(error):
+        return True
     # If pytest is not loaded, pytest.exit was not called.
     leaves = getattr(sys.modules.get("_pytest.outcomes"), "Exit", KeyboardInterrupt)
     return not isinstance(error, (KeyboardInterrupt, GeneratorExit, WallLimitReached, leaves))

@@ -94,6 +94,31 @@ def test_margin_alpha_and_groups_are_the_users(capsys: pytest.CaptureFixture[str
     assert group["evidence"]["points"] == pytest.approx(-10)
 
 
+def test_the_p_that_decides_stands_beside_bounds_that_are_not_adjusted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two groups the one that alone would be a regression is none: its bounds say one, and its p does not."""
+    sides = [
+        [varied("", place < 6, task="one", seed=place) for place in range(6)]
+        + [varied("", place < number, task="two", seed=place) for place in range(40)]
+        for number in (40, 40)
+    ]
+    write_baseline(baseline_of(sides[0]), FILE)
+    lost = [dataclasses.replace(each, outcome="failure", success_step=None) for each in sides[1][:5]]
+    write("new", [*lost, *sides[1][5:]])
+    one, _ = call(capsys, "--by=suite")
+    assert "adj. p" not in one
+    assert "adjusted" not in one
+    out, _ = call(capsys, "--by=suite,task", "--summary=summary.md")
+    groups = json.loads(call(capsys, "--by=suite,task", "--json")[0])["groups"]
+    found = groups["libero_goal[one]"]
+    assert found["verdict"] == "undecided"
+    assert 0.05 < found["p_beyond"] < 0.1
+    assert found["evidence"]["bounds"][1] < -5
+    for text in (out, Path("summary.md").read_text()):
+        assert "adj. p regression" in text
+        assert f"{found['p_beyond']:.3f}" in text
+        assert "verdicts go by p adjusted for all groups (Holm)" in " ".join(text.split())
+
+
 def test_any_loss_that_is_shown_is_a_regression_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Six lost of a hundred: shown, and not that they exceed five points."""
     kept()

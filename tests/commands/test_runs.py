@@ -54,6 +54,19 @@ def test_the_runs_are_a_list_for_programs(results: Path, capfd: pytest.CaptureFi
     assert (second["status"], second["model"], second["rate"]) == ("finished", "my:policy", 1.0)
 
 
+def test_a_run_with_two_versions_of_the_policy_is_marked(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with open_store(results, create=False) as store:
+        store.begin("20260103-two", [], command="", model="random")
+        for seed, digest in enumerate(("aaaa", "bbbb", "bbbb")):
+            store.add(record_of(seed, "success", run="20260103-two", policy_digest=digest))
+        # An error may not know its policy, and says nothing of a version.
+        store.add(record_of(3, "error", run="20260103-two", policy_digest="cccc"))
+    first, *others = said(capfd, "runs").splitlines()[1:]
+    assert first.endswith(", 2 versions of the policy")
+    assert not [line for line in others if "version" in line]
+    assert [run["policies"] for run in json.loads(said(capfd, "runs", "--json"))] == [2, 0, 0]
+
+
 def test_varied_episodes_of_a_run_have_a_line_of_their_own(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
     blank = varied("language.blank", False)
     probe = dataclasses.replace(blank, variation=blank.variation | {"probe": True})

@@ -1,5 +1,6 @@
 """The episode loop where something breaks: whose error it is, where it was raised, and what is kept."""
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -75,12 +76,11 @@ def test_whatever_a_policy_raises_leaves_a_record(answer: Any, words: str) -> No
     assert "Traceback (most recent call last)" in ended.details
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), pytest.exit.Exception("enough")])
-def test_an_interrupt_ends_the_run_and_not_the_episode(error: BaseException) -> None:
+def test_an_exit_of_pytest_ends_the_run_and_not_the_episode() -> None:
     def answer(observation: Any) -> Any:
-        raise error
+        raise pytest.exit.Exception("enough")
 
-    with pytest.raises(type(error)):
+    with pytest.raises(pytest.exit.Exception):
         run(a_policy(answer))
 
 
@@ -128,10 +128,26 @@ def test_a_world_that_cannot_be_built_is_an_error() -> None:
 
 def test_an_interrupt_is_not_an_outcome() -> None:
     def interrupt(observation: Any) -> Any:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run(a_policy(interrupt))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_keyboard_interrupt_that_no_signal_caused_is_the_policys_error() -> None:
+    """A policy that raises it where it would fail must not have its episode run again as if it had been stopped."""
+
+    def raising(observation: Any) -> Any:
+        raise KeyboardInterrupt("mine")
+
+    record = run(a_policy(raising)).record
+    assert (record.outcome, record.reason) == ("error", "policy-raised")
+    assert "KeyboardInterrupt: mine" in str(record.message)
+    # One that comes later is an interrupt again.
+    with pytest.raises(KeyboardInterrupt):
+        run(a_policy(lambda observation: signal.raise_signal(signal.SIGINT)))
 
 
 class Closing:

@@ -1,6 +1,9 @@
 """A search's file: all that came of jobs comes back as it was, whatever was torn off; what is no search is refused."""
 
+import errno
+import fcntl
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +84,15 @@ def test_what_is_torn_is_left_out_and_the_next_line_is_whole(tmp_path: Path) -> 
     file.write_bytes(whole[:5])
     Journal(file, {"options": {"scenes": 6}}).close()
     assert read_head(file)["options"] == {"scenes": 6}
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(VlaError, match=r"has no file locks, .* local disk"):
+        Journal(tmp_path / "search.jsonl", {})
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def made(draw: st.DrawFn) -> Record:
     charges = tuple(Charge(name, draw(numbers), account=draw(st.sampled_from(["", "paper"]))) for name in names)
     probe = {**record.variation, "probe": draw(st.booleans())} if record.variation else {}
     start = {**record.seeds, "init_state": draw(st.integers(0, 5))}
+    start |= draw(st.sampled_from([{}, {"init_state_digest": 0}, {"init_state_digest": 2**48 - 1}]))
     return dataclasses.replace(record, costs=charges, variation=probe, seeds=start)
 
 

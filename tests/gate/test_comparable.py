@@ -59,6 +59,12 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
         {"provenance": {"stand_ins": "plate.xml"}},
         "refuses",
     ),
+    "init_state_digest": (
+        {"seeds": {**RECORD.seeds, "init_state_digest": 1}},
+        {"seeds": {**RECORD.seeds, "init_state_digest": 2}},
+        "refuses",
+    ),
+    "provenance.compiled": (provenance(compiled="a"), provenance(compiled="b"), "warns"),
     "init_state": ({}, {"seeds": {**RECORD.seeds, "init_state": 7}}, "refuses"),
     "provenance.mujoco": ({}, provenance(mujoco="3.3.7"), "refuses"),
     "provenance.robosuite": (provenance(robosuite="1.4.0"), provenance(robosuite="1.5.1"), "refuses"),
@@ -99,9 +105,17 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         (line,), row = lines_of(found.disagreements), row_of(name)
         assert line.startswith(f"{row.about} ")
         assert line.endswith(f": {row.why}")
-    if name != "init_state":
+    if not name.startswith("init_state"):
         strata = unpaired(side(of=[0, 1], **before), side(of=[2, 3], **after)).agreement
         assert [(each.name, each.effect) for each in strata.disagreements] == [(name, effect)]
+
+
+@pytest.mark.parametrize("name", ["init_state_digest", "provenance.compiled"])
+def test_what_earlier_versions_did_not_record_is_compared_as_before(name: str) -> None:
+    """Nothing is refused, and nothing said: who has such a baseline can do nothing about it."""
+    (_, known, _) = CHANGES[name]
+    for one, other in (({}, known), (known, {})):
+        assert paired(side(of=[0], **one), side(of=[0], **other)).agreement.disagreements == ()
 
 
 def test_an_alarm_is_named_where_it_stopped_every_episode() -> None:

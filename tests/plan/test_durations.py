@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.durations import DurationEstimate, estimate, total_seconds
+from pytest_vla.plan.durations import (
+    DurationEstimate,
+    EndedEpisode,
+    ExpectedEpisode,
+    estimate,
+    learned_seconds,
+    time_left,
+    total_seconds,
+)
 
 STEPS = {"short": 100, "long": 500, "other": 200}
 CASE = Case("short", "push", 0)
@@ -117,3 +125,73 @@ def test_one_worker_takes_the_sum(seconds: list[float]) -> None:
 def test_no_worker_is_refused() -> None:
     with pytest.raises(ValueError, match="0 workers"):
         total_seconds([1.0], 0)
+
+
+def ended(kind: str, seconds: float, whole: float, task: str = "push", expected: float = 1.0) -> EndedEpisode:
+    return EndedEpisode(ExpectedEpisode(expected, "short", kind, task), seconds, whole)
+
+
+def to_come(kind: str, task: str = "push", expected: float = 1.0) -> ExpectedEpisode:
+    return ExpectedEpisode(expected, "short", kind, task)
+
+
+def test_before_the_first_end_nothing_is_known() -> None:
+    assert time_left([to_come("")], [], 1, math.nan) is None
+    assert time_left([], [ended("", 3.0, 3.0)], 1, 0.0) == 0.0
+
+
+def test_a_kind_takes_what_its_own_episodes_took() -> None:
+    """Benign episodes succeed in 3 s, those of one kind fail after 18 s: one ratio would be off by three both ways."""
+    some = [ended("", 3.0, 18.0, f"task_{number}") for number in range(20)]
+    some += [ended("noise.gaussian", 18.0, 18.0, f"task_{number}") for number in range(20)]
+    slow, quick = (to_come(kind, "task_0") for kind in ("noise.gaussian", ""))
+    assert learned_seconds([slow], some)[0] == pytest.approx(18.0, rel=0.1)
+    assert learned_seconds([quick], some)[0] == pytest.approx(3.0, rel=0.5)
+    assert 4.0 < learned_seconds([to_come("camera.distance", "task_0")], some)[0] < 18.0, "it may fail as well"
+
+
+def test_a_task_takes_what_its_own_episodes_took() -> None:
+    some = [ended("", seconds, seconds, task) for task, seconds in (("push", 2.0), ("lift", 10.0)) for _ in range(10)]
+    push, lift, other = learned_seconds([to_come("", task) for task in ("push", "lift", "other")], some)
+    assert (push, lift) == (pytest.approx(2.0, rel=0.3), pytest.approx(10.0, rel=0.1))
+    assert push < other < lift
+
+
+def test_the_start_up_does_not_come_again_and_loading_scenes_does() -> None:
+    """Ten episodes of 2 s, with a second between them; what came before the first one's end is not in the sum."""
+    some = [ended("", 2.0, 2.0) for _ in range(10)]
+    left = [to_come("")] * 10
+    assert time_left(left, some[:1], 1, 0.0) == pytest.approx(20.0)
+    assert time_left(left, some, 1, 9 * 3.0) == pytest.approx(30.0, rel=0.05)
+    assert time_left(left, some, 2, 9 * 1.5) == pytest.approx(15.0, rel=0.1)
+    assert time_left(left[:1], some, 8, 0.0) == pytest.approx(2.0), "one episode needs one worker"
+
+
+LABELS = st.tuples(
+    st.sampled_from(["short", "long"]), st.sampled_from(["", "noise"]), st.sampled_from(["push", "lift"])
+)
+EPISODES = st.lists(st.builds(lambda seconds, labels: ExpectedEpisode(seconds, *labels), st.floats(1e-3, 1e3), LABELS))
+
+
+@given(EPISODES, EPISODES.filter(bool), st.floats(1e-2, 1e2), st.integers(1, 20))
+def test_a_run_that_is_slower_throughout_is_told_exactly(
+    left: list[ExpectedEpisode], done: list[ExpectedEpisode], slower: float, workers: int
+) -> None:
+    some = [EndedEpisode(each, slower * each.seconds, slower * each.seconds) for each in done]
+    expected = total_seconds([slower * each.seconds for each in left], workers)
+    assert time_left(left, some, workers, 0.0) == pytest.approx(expected)
+
+
+@given(EPISODES, st.lists(st.tuples(EPISODES.filter(bool), st.floats(0, 1e4)), min_size=1), st.floats(0, 1e4))
+def test_the_time_left_is_within_what_was_measured(
+    left: list[ExpectedEpisode], done: list[tuple[list[ExpectedEpisode], float]], since: float
+) -> None:
+    some = [EndedEpisode(each, seconds, 2 * seconds) for group, seconds in done for each in group]
+    ratios = [each.seconds / each.expected.seconds for each in some]
+    for each, seconds in zip(left, learned_seconds(left, some), strict=True):
+        assert min(ratios) * each.seconds * (1 - 1e-9) <= seconds <= 2 * max(ratios) * each.seconds * (1 + 1e-9)
+    told = time_left(left, some, 1, since)
+    assert told is not None
+    assert math.isfinite(told)
+    assert told >= 0
+    assert left or not told

@@ -165,6 +165,24 @@ def test_a_users_tasks_join_an_open_suite_by_name(tmp_path: Path) -> None:
     assert load_suite("tabletop") == plain
 
 
+def test_a_name_that_is_no_sentence_leaves_the_instruction_to_the_file(tmp_path: Path) -> None:
+    def instruction(stem: str, text: str) -> str:
+        path = tmp_path / "bddl_files" / "tabletop" / f"{stem}.bddl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return load_suite("tabletop", data=tmp_path).task(stem).language
+
+    said = "(define (problem p)\n ; (:language not this one)\n (:Language  put the   cup\n on it) (:goal))"
+    assert instruction("CELL_0_0", said) == "put the cup on it"
+    assert instruction("task_3", said) == "put the cup on it"
+    # A sentence is what policies were trained with, and what the file says may differ.
+    assert instruction("turn_on_the_rack", said) == "turn on the rack"
+    assert instruction("KITCHEN_SCENE3_open_it_twice", said) == "open it twice"
+    # Nothing is said, or no text: whoever reads the scene says so.
+    assert instruction("CELL_0_1", "(define (problem p))") == "CELL 0 1"
+    assert instruction("CELL_0_2", "(:language)") == "CELL 0 2"
+
+
 def test_tasks_are_found_wherever_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_tasks(tmp_path / "one" / "libero", "b.bddl")
     monkeypatch.setenv("PYTEST_VLA_DATA", str(with_tasks(tmp_path / "other", "a.bddl", "b.bddl")))

@@ -1,21 +1,28 @@
 """What lives in a project's conftest.py and is named by it: a policy, and a suite by ``-p conftest``."""
 
 import hashlib
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from textwrap import dedent
 
 import pytest
 
 from pytest_vla import kernels
+from pytest_vla.cli import main
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.baseline_file import write_baseline
+from pytest_vla.scale.node_facts import data_facts
 from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
 
 CONFTEST = """
+    import signal
     import numpy as np
     from pathlib import Path
     from pytest_vla import testing
@@ -33,7 +40,7 @@ CONFTEST = """
     def right(episode, speed=1.0):
         def act(observation):
             if episode.seed == 1 and Path("stop").exists():
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
             return np.array([speed, 0.5])
         return act
 
@@ -91,6 +98,38 @@ def test_the_command_that_is_shown_names_what_minus_p_named(point: Run, pytester
     assert len(records_of(pytester.path / ".vla")) == 3
 
 
+ASKS = """
+    def pytest_collection_finish(session):
+        import json
+        from pathlib import Path
+        from pytest_vla.run.context import RUN_CONTEXT
+        from pytest_vla.run.xdist.ray_workers import wanted_of
+
+        wanted = wanted_of(session.config.stash[RUN_CONTEXT].selection, session.config)
+        Path("wanted.json").write_text(json.dumps([wanted.table(), wanted.digest]))
+
+    print("this module prints")
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("-p", "conftest"), ("-p", "suites_of_mine")], ids=" ".join)
+def test_a_node_of_a_cluster_reads_the_same_modules_or_says_how_they_differ(
+    point: Run, pytester: pytest.Pytester, more: list[str]
+) -> None:
+    """Without Ray: what the process with the session asks each node, and what plain Python there answers."""
+    name = "suites_of_mine.py" if "suites_of_mine" in more else "conftest.py"
+    (pytester.path / "conftest.py").write_text(dedent(ASKS))
+    with (pytester.path / name).open("a") as stream:
+        stream.write(dedent(CONFTEST))
+    point(*more, *PUSH, "--collect-only")
+    table, digest = json.loads((pytester.path / "wanted.json").read_text())
+    assert data_facts(table) == digest
+    (pytester.path / name).write_text((pytester.path / name).read_text() + "# another version\n")
+    assert f"{name}: its content differs" in data_facts(table)["trouble"]
+    (pytester.path / name).unlink()
+    assert f"{name}: cannot be read" in data_facts(table)["trouble"]
+
+
 @pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
 @pytest.mark.usefixtures("own_processes")
 def test_numpy_before_the_kernels_is_told_with_what_pins_them(
@@ -114,3 +153,21 @@ def test_numpy_before_the_kernels_is_told_with_what_pins_them(
     for setting in shlex.split(kernels.how_to_pin()):
         monkeypatch.setenv(*setting.split("=", 1))
     assert kernels_of() == ({"pinned"}, ""), "as it was told"
+
+
+def test_lost_cases_of_its_suite_are_run_again_by_a_printed_command(
+    point: Run, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*PUSH, "--vla-episodes=7", "--vla-model")
+    point(*options, "conftest:right").assert_outcomes(passed=7)
+    write_baseline(baseline_of(records_of(pytester.path / ".vla")), pytester.path / "base.json")
+    result = point(*options, "conftest:needs?speed=-1&place=x", "--vla-baseline=base.json")
+    (command,) = re.findall(r"^replay: pytest (.*)$", result.stdout.str(), re.M)
+    assert "@" in command
+    point(*shlex.split(command)).assert_outcomes(failed=7)
+    # Where nobody has read the conftest.py, the run knows that its items are of a suite.
+    capsys.readouterr()
+    main(["gate", "--baseline=base.json", result.stdout.str().partition(", run ")[2].split()[0]])
+    command = capsys.readouterr().out.partition("  lost    pytest ")[2].splitlines()[0]
+    assert "point::test_episode[push_the_point-seed0]" in command
+    point(*shlex.split(command)).assert_outcomes(failed=1)

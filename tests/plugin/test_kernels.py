@@ -61,7 +61,10 @@ def test_where_numpy_came_first_it_is_told(project: pytest.Pytester, vla: Run) -
     result = vla("-p", "early", *EPISODE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["vla: kernels are native: numpy was imported first; records may differ between machines. If *"]
+        [
+            "vla: kernels are native: numpy was imported first, by *early; records may differ between machines. "
+            "Leave it out (*-p no:early), put OPENBLAS_CORETYPE=* before the command, or use workers (-n 1)"
+        ]
     )
     assert {how for how, _ in said(project)} == {kernels.TOO_LATE}
 

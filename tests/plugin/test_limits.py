@@ -28,6 +28,7 @@ file = Path(__file__).with_name("clock")
 limits.clock = lambda: float(file.stat().st_size) if file.exists() else 0.0
 """
 POLICIES = """
+import signal
 import numpy as np
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def all(episode):
 
 def cut(episode):
     if Path("begun").exists() and len(Path("begun").read_text().splitlines()) == 4:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
     return run(episode, True)
 """
 TWO = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet")

@@ -279,11 +279,12 @@ def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pyteste
     pytester.makepyfile(
         pausing="""
         import pathlib
+        import signal
         import numpy as np
 
         def right(episode):
             if episode.seed == 2 and not pathlib.Path("go").exists():
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
             return lambda observation: np.array([1.0, 0])
         """
     )

@@ -101,7 +101,10 @@ def test_is_what_one_machine_gives(begin: tuple[Start, Path], vla: Callable[...,
         assert arrays == near[case].arrays
         assert (run / arrays).is_file()
         assert (run / arrays).with_suffix(".mp4").is_file() == (record.outcome == "failure")
-    assert "Ray: 2 nodes, 2 processors" in (folder / "out").read_text()
+    told = (folder / "out").read_text()
+    assert "Ray: 2 nodes, 2 processors" in told
+    # As `ray start` makes it.
+    assert "warning ray-open: Ray on " in told
 
 
 def test_a_lost_node_costs_no_episode(begin: tuple[Start, Path], cluster: Nodes) -> None:
@@ -229,6 +232,20 @@ def test_own_tests_run_with_their_files(begin: tuple[Start, Path], pytester: pyt
         """
     )
     assert start("test_far.py", "--vla-model=policies:mixed", "-n", "2").wait() == 0, (folder / "out").read_text()
+
+
+def test_suites_of_the_projects_conftest_are_there_too(begin: tuple[Start, Path]) -> None:
+    start, folder = begin
+    (folder / "conftest.py").write_text(
+        "from pytest_vla.entries import SuiteEntry\n"
+        "from pytest_vla.testing import point_suite\n"
+        "def suite(): return point_suite('points')\n"
+        "def push(episode): return lambda observation: [1.0, 0.5]\n"
+        "def pytest_vla_suites(): return [SuiteEntry('points', 'a point', ':suite')]\n"
+    )
+    what = ("--vla-suite=points", "--vla-tasks=push", "--vla-model=conftest:push", "--vla-episodes=2")
+    assert start(*what, "-n", "2").wait() == 0, (folder / "out").read_text()
+    assert [record.outcome for record in records_of(folder / ".vla")] == ["success"] * 2
 
 
 def test_says_what_is_wrong_before_anything_runs(begin: tuple[Start, Path], cluster: Nodes) -> None:

@@ -13,7 +13,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.kernels import in_force
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.task import with_textures
-from pytest_vla.records.counting import PLACED
+from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED
 from pytest_vla.records.record import Record
 from tests.support.data import data_root, needs_data
 from tests.support.pictures import as_drawn
@@ -58,7 +58,7 @@ def test_records_repeat_whatever_the_workers_the_order_and_the_policys_name(pyte
     stove = alone["libero_goal/turn_on_the_stove[seed1]"]
     assert (stove.steps, stove.literals) == (300, {"(turnon flat_stove_1)": ((0, False),)})
     assert stove.seeds.items() > {"run": 0, "scene": 1, "init_state": 1, "init_states": 50}.items()
-    assert stove.seeds.keys() == {"run", "scene", "init_state", "init_states", PLACED}
+    assert stove.seeds.keys() == {"run", "scene", "init_state", "init_states", PLACED, INIT_STATE_DIGEST}
     assert stove.provenance["mujoco"] == MUJOCO
     assert (stove.provenance["kernels"], stove.protocol["textures"]) == (in_force(), "trained")
     assert stove.eef_pos is not None

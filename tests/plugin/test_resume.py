@@ -18,6 +18,7 @@ Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 # Breaks at seed 2 until the file `mended` is there, and fails at seed 3; each episode leaves its seed in `ran`.
 BREAKING = """
+import signal
 import numpy as np
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def policy(episode):
     if episode.seed == 2 and not Path("mended").exists():
         raise RuntimeError("not yet")
     if Path("stop").exists() and episode.seed == int(Path("stop").read_text()):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
     return lambda observation: np.array([[float(episode.seed != 3), 0, 0, 0, 0, 0, 0]] * 20)
 """
 MODEL = "--vla-model=breaking:policy"

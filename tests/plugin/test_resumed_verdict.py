@@ -184,12 +184,13 @@ def test_ctrl_c_in_the_first_episode_leaves_the_run(vla: Run, project: pytest.Py
     vla(*STOVE, STRAIGHT)
     project.makepyfile(
         first="""
+        import signal
         import numpy as np
         from pathlib import Path
 
         def policy(episode):
             if not Path("mended").exists():
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
             return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
         """
     )

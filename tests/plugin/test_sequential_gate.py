@@ -21,6 +21,7 @@ GATE = ("--vla-baseline=base.json", "--vla-gate=sequential", "--vla-margin=60", 
 """Six pairs that all end as before are within the margin, and eight that are all lost are a regression."""
 
 POLICIES = """
+import signal
 import numpy as np
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def cut(episode):
     with open("begun", "a") as file:
         file.write("x")
     if Path("begun").stat().st_size == 4:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
     return moving(True)
 """
 
@@ -68,12 +69,10 @@ def base(vla: Run, project: pytest.Pytester, kept: dict[str, str]) -> Path:
     return base_in(project, vla, kept, *TEN, ALL)
 
 
-def verdict_lines(text: str) -> list[str]:
-    """From the line that names both sides to the gate's verdict."""
-    lines = text.splitlines()
-    (end,) = (number for number, line in enumerate(lines) if line.startswith("gate: "))
-    start = max(number for number, line in enumerate(lines[:end]) if " of base.json" in line)
-    return lines[start : end + 1]
+def verdict_of(text: str) -> str:
+    """The gate's verdict."""
+    (line,) = (line for line in text.splitlines() if line.startswith("gate: "))
+    return line
 
 
 def afterwards(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -99,9 +98,8 @@ def test_what_is_no_worse_stops(vla: Run, project: pytest.Pytester, capsys: pyte
     reason = "decided: libero_goal[benign] is no worse after 6 of 20 pairs"
     lines = [
         "14 of 20 episodes skipped: the gate had already decided*",
-        "compared: the same cases, sequentially, in whole rounds *",
-        "libero_goal[[]benign[]]: no worse after 6 of 20 pairs (3 of 10 rounds)",
         "gate: no worse (margin 60 points, alpha 5% per side, any loss is a regression, sequential)",
+        "libero_goal[[]benign[]]: no worse after 6 of 20 pairs (3 of 10 rounds): 100.0% -> 100.0%, *",
         "vla: passed (--vla-baseline=base.json)",
         f"SKIPPED [[]14[]] *: {reason.replace('[', '[[]', 1)}",
     ]
@@ -113,7 +111,8 @@ def test_what_is_no_worse_stops(vla: Run, project: pytest.Pytester, capsys: pyte
     assert statuses(project) == {"decided": 14, "passed": 6}
     code, told = afterwards(capsys)
     assert code == 0
-    assert verdict_lines(told) == verdict_lines(result.stdout.str()), "the same verdicts in the same words"
+    assert "compared: the same cases, sequentially, in whole rounds" in told
+    assert verdict_of(told) == verdict_of(result.stdout.str()), "the same verdict in the same words"
 
 
 @pytest.mark.usefixtures("base")
@@ -124,11 +123,15 @@ def test_with_workers_a_regression_stops(vla: Run, capsys: pytest.CaptureFixture
     assert outcomes["failed"] == 1
     assert outcomes["skipped"] >= 8, "at most two of each worker were on their way"
     told = "regression after 8 of 20 pairs"
-    lines = [f"{told}: *", "gate: regression *, sequential)", "vla: failed (*): the gate says regression"]
+    lines = [
+        "gate: regression *, sequential)",
+        f"libero_goal[[]benign[]]: {told} (4 of 10 rounds): 100.0% -> 0.0%, *",
+        "vla: failed (*): the gate says regression",
+    ]
     result.stdout.fnmatch_lines(lines)
     code, told = afterwards(capsys)
     assert code == 1
-    assert verdict_lines(told) == verdict_lines(result.stdout.str())
+    assert verdict_of(told) == verdict_of(result.stdout.str())
 
 
 @pytest.mark.usefixtures("base")
@@ -160,9 +163,9 @@ def test_errors_are_what_they_might_have_been(vla: Run, project: pytest.Pytester
     result.assert_outcomes(passed=10, errors=10, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "libero_goal[[]benign[]]: errors: regression if they count as failures, no worse if they *",
-            "libero_goal[[]benign[]]: undecided after 20 of 20 pairs (10 of 10 rounds, not decided before)",
             "gate: undecided *",
+            "libero_goal[[]benign[]]: undecided after 20 of 20 pairs (10 of 10 rounds, not decided before): *",
+            "libero_goal[[]benign[]]: errors: regression if they count as failures, no worse if they *",
         ]
     )
     # Mended, they succeed, but the errors were the policy's own: what they would have been is as unknown as before.
@@ -172,8 +175,8 @@ def test_errors_are_what_they_might_have_been(vla: Run, project: pytest.Pytester
     result.assert_outcomes(passed=10, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "libero_goal[[]benign[]]: errors: regression if they count as failures, no worse if they *",
             "gate: undecided *",
+            "libero_goal[[]benign[]]: errors: regression if they count as failures, no worse if they *",
             "vla: not shown *",
         ]
     )
@@ -220,7 +223,7 @@ def test_what_is_decided_is_skipped_again(vla: Run, project: pytest.Pytester, wo
         "vla: skips 14 episodes of these, as the gate has decided: libero_goal[[]benign[]] is no worse after 6 of 20 "
     )
     result.stdout.fnmatch_lines([f"{told}pairs"])
-    assert verdict_lines(result.stdout.str()) == verdict_lines(first.stdout.str())
+    assert verdict_of(result.stdout.str()) == verdict_of(first.stdout.str())
     assert statuses(project) == {"decided": 14, "passed": 6}
     result = vla("--vla-resume", "--vla-gate=fixed")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -242,9 +245,9 @@ def test_each_group_stops_by_itself(vla: Run, project: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "open_the_middle_drawer_of_the_cabinet: regression after * of 10 pairs (*",
-            "turn_on_the_stove: no worse after 5 of 10 pairs (5 of 10 rounds)",
             "gate: regression: open_the_middle_drawer_of_the_cabinet *",
+            "open_the_middle_drawer_of_the_cabinet: regression after * of 10 pairs (*",
+            "turn_on_the_stove: no worse after 5 of 10 pairs (5 of 10 rounds): *",
         ]
     )
 

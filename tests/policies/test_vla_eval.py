@@ -223,7 +223,7 @@ def test_a_slow_reply_is_waited_for_up_to_the_limit(start: Start) -> None:
         if ended.steps:
             break
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-timeout", 4)
-    assert ended.record.message == f"ws://{server.where} gave no answer within {seconds:g} s"
+    assert ended.record.message == f"ws://{server.where} gave no answer within {seconds:g} s (--vla-policy-timeout)"
 
 
 def test_the_wall_limit_of_an_episode_stops_the_waiting(start: Start) -> None:

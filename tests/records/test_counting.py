@@ -21,6 +21,7 @@ from pytest_vla.plan.costs import Charge
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
+    INIT_STATE_DIGEST,
     PLACED,
     RecordStatus,
     Repeats,
@@ -83,6 +84,32 @@ def test_of_repeats_side_by_side_the_one_that_began_first_counts() -> None:
     assert takes_over(long, short)
     assert not takes_over(short, long)
     assert not takes_over(of("a", "error", started="2020"), short), "an error never takes over"
+    # Of two runs side by side, too.
+    beside = of("b", "failure", seed=9)
+    long = dataclasses.replace(long, run="b")
+    assert told([beside, short, long])[1:] == [("repeat", 2), ("counts", 2)]
+
+
+def test_a_clock_that_was_set_back_makes_no_record_the_first() -> None:
+    """What ended before the other run had left anything, or before the other attempt, came first."""
+    first = of("a", "failure", started="2026-01-02T03:04:05.000+00:00")
+    later = of("b", "success", started="2026-01-01T00:00:00.000+00:00")
+    assert told([first, later]) == [("counts", 0), ("repeat", 0)]
+    assert told([first, of("b", "failure", seed=9), later])[2] == ("repeat", 0)
+    again = dataclasses.replace(later, run="a", attempt=2)
+    assert told([first, again]) == [("counts", 0), ("repeat", 0)]
+    assert told([of("a", "error", started="2026-01-02"), later]) == [("superseded", 1), ("counts", 1)]
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder), create=True) as store:
+        for record, picked in ((first, None), (later, "lf")):
+            store.begin(record.run, [record.node], command="", model="random", picked=picked)
+            store.add(record)
+        # The rows that were written later say an earlier time, too.
+        store._database.connection.execute("UPDATE episodes SET ended = started")
+        store._database.connection.commit()
+        loaded = load([], Path(folder)).records
+        assert [record.outcome for record in loaded] == ["failure", "success"]
+        assert [each.how for each in standings(loaded)] == ["counts", "repeat"]
+        assert [each.record.run for each in store.earlier("b")] == ["a"], "of items that were picked"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +318,7 @@ def test_counting_what_counts_changes_nothing(records: list[Record]) -> None:
 
 
 @given(RECORDS, st.randoms(use_true_random=False))
-def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Record], random: Any) -> None:
+def test_the_order_of_records_does_not_matter_in_runs_side_by_side(records: list[Record], random: Any) -> None:
     complete = [
         dataclasses.replace(record, started=f"{index:04}", worker=str(index))
         for index, record in enumerate(record for record in records if record.outcome in COMPLETE)
@@ -300,9 +327,11 @@ def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Rec
     complete = [dataclasses.replace(record, run=str(index)) for index, record in enumerate(complete)]
     shuffled = list(complete)
     random.shuffle(shuffled)
+    begun = [of(record.run, "failure", seed=9) for record in complete]
 
     def chosen(some: Sequence[Record]) -> set[tuple[str, int, str]]:
-        return {(some[index].case, some[index].run_seed, some[index].digest) for index in counting(some)}
+        found = [[*begun, *some][index] for index in counting([*begun, *some])]
+        return {(record.case, record.run_seed, record.digest) for record in found}
 
     assert chosen(complete) == chosen(shuffled)
 
@@ -416,6 +445,30 @@ def test_a_suite_that_has_more_init_states_now_has_the_cases_that_it_had() -> No
     assert told([of_count("a", 3, 50), of_count("b", 3, 200)]) == [("counts", 0), ("repeat", 0)]
     assert told([of_count("a", 60, 50), of_count("b", 60, 200)]) == [("counts", 0), ("counts", 1)]
     assert len(by_model([of_count("a", 3, 50), of_count("b", 3, 200)])) == 1
+
+
+def test_an_init_state_whose_file_was_changed_makes_another_case() -> None:
+    def of_content(run: str, content: int | None, outcome: str = "success") -> Record:
+        record = of(run, outcome, started=f"2026-01-0{1 + ord(run) - ord('a')}")
+        seeds = record.seeds if content is None else {**record.seeds, INIT_STATE_DIGEST: content}
+        return dataclasses.replace(record, seeds=seeds)
+
+    swapped = [of_content("a", 1), of_content("b", 2, "failure"), of_content("c", 1)]
+    assert told(swapped) == [("counts", 0), ("counts", 1), ("repeat", 0)]
+    assert [text for text in that_count(swapped).left_out if "the file of init states was changed" in text]
+    # Those of earlier versions do not know it.
+    older = [of_content("a", None), of_content("b", 2)]
+    assert told(older) == [("counts", 0), ("repeat", 0)]
+    assert not [text for text in that_count(older).left_out if "init state" in text]
+
+
+def test_scenes_that_were_compiled_to_different_bytes_are_told() -> None:
+    def of_bytes(seed: int, compiled: str) -> Record:
+        return dataclasses.replace(of("a", "success", seed=seed), provenance={"scene": "s", "compiled": compiled})
+
+    (text,) = [text for text in that_count([of_bytes(0, "x"), of_bytes(1, "y")]).left_out if "scene" in text]
+    assert text.startswith("1 scene compiled to different bytes")
+    assert not [text for text in that_count([of_bytes(0, "x"), of_bytes(1, "x")]).left_out if "scene" in text]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab")), min_size=1, max_size=12))

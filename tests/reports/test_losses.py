@@ -1,10 +1,21 @@
 """Lost success, in words: how much is shown, what is left out, and that nothing breaks out of its place."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
-from pytest_vla.reports.gates import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay, warned_of
+from pytest_vla.reports.gates import (
+    LONG,
+    SHORT,
+    brief_lines,
+    loss_lines,
+    loss_markdown,
+    loss_table,
+    no_replay,
+    warned_of,
+)
 from tests.support.varied import varied
 
 
@@ -21,8 +32,8 @@ def judged(tasks: int = 12, lost: int = 2, gained: int = 1) -> GateJudgement:
     return judge(*sides, Terms())
 
 
-def command(flip: Flip) -> str:
-    return f"pytest '{flip.node}'"
+def command(flips: Sequence[Flip]) -> str:
+    return f"pytest {' '.join(repr(flip.node) for flip in flips)}"
 
 
 def test_a_few_are_shown_and_how_many_more_there_are() -> None:
@@ -35,6 +46,34 @@ def test_a_few_are_shown_and_how_many_more_there_are() -> None:
     many = [*loss_lines(judged(), command, LONG)]
     assert many[11] == "2 tasks more lost (pytest-vla gate --json has all)"
     assert many[-1] == "  and 4 cases more lost, 12 gained (pytest-vla gate --json has all)"
+
+
+def test_a_regression_is_five_lines_with_one_command_for_what_was_lost() -> None:
+    lines = [*brief_lines(judged(4, 4, 1), command)]
+    assert len(lines) == 5
+    assert lines[0].startswith("gate: regression (")
+    assert re.fullmatch(r"libero_goal\[benign\]: 80.0% -> 20.0%, -60.0 points \[.*\], 20 pairs", lines[1])
+    assert lines[2] == "worst (counts, no test): libero_goal/task_00 4 -> 1 of 5"
+    assert lines[3] == "16 cases lost, 4 gained: libero_goal/task_00[seed0] and 19 more (-v has more)"
+    assert lines[4].count("::test_episode") == 16, "those that were lost, and no others"
+    (row,) = [line for line in brief_lines(noisy(), no_replay) if line.startswith("worst")]
+    assert "kind gaussian 28 -> 2 of 30, libero_goal/task_02 2 -> 1 of 2" in row
+    assert not any(line.startswith("replay") for line in brief_lines(noisy(), no_replay)), "no command is known"
+
+
+def test_of_many_groups_those_that_lost_most_are_named() -> None:
+    sides = [
+        baseline_of(
+            varied(f"noise.kind_{kind}", is_baseline or kind > 3, task=f"task_{task:02}")
+            for kind in range(9)
+            for task in range(20)
+        )
+        for is_baseline in (True, False)
+    ]
+    lines = [*brief_lines(judge(*sides, Terms(by=("kind",))), no_replay)]
+    assert [line.partition(":")[0] for line in lines[1:5]] == ["kind_0", "kind_1", "kind_2", "6 more groups"]
+    assert "1 regression, 5 undecided" in lines[4]
+    assert len(lines) == 7
 
 
 def test_where_nothing_was_lost_gains_stand_alone() -> None:
@@ -54,7 +93,7 @@ def test_programs_get_all_of_them() -> None:
 
 
 def test_markdown_has_a_table_and_commands_that_nothing_breaks_out_of() -> None:
-    lines = [*loss_markdown(judged(), lambda flip: "pytest '```\x1b[31m'")]
+    lines = [*loss_markdown(judged(), lambda flips: "pytest '```\x1b[31m'")]
     assert sum(line.startswith("| libero") for line in lines) == 10
     assert "2 tasks more lost." in lines
     fences = [place for place, line in enumerate(lines) if line.startswith("````")]

@@ -1,6 +1,8 @@
 """What machines of a cluster have to have, and whether they have it."""
 
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,16 @@ from hypothesis import strategies as st
 
 import pytest_vla
 from pytest_vla.scale.node_facts import code_digest, environment, node_facts
-from pytest_vla.scale.nodes import CLOCK_SECONDS, PACKAGES, NodeRequirements, examined, wanted_table
+from pytest_vla.scale.nodes import (
+    CLOCK_SECONDS,
+    OPEN_CLUSTER,
+    PACKAGES,
+    Node,
+    NodeRequirements,
+    examined,
+    open_nodes_text,
+    wanted_table,
+)
 
 PACKAGE = str(Path(pytest_vla.__file__).parent)
 FACTS: dict[str, Any] = {
@@ -32,6 +43,23 @@ def wanted(**changed: Any) -> NodeRequirements:
 def test_equal_machines_lack_nothing() -> None:
     node, trouble = examined("node3 (10.0.0.3)", FACTS, wanted())
     assert (node.name, node.host, node.ahead, trouble) == ("node3 (10.0.0.3)", "node3", 0.0, "")
+
+
+@pytest.mark.parametrize(("mode", "opened"), [(0, True), (1, False), (None, False)])
+def test_a_cluster_that_lets_in_everybody_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, mode: int | None, opened: bool
+) -> None:
+    ray: Any = ModuleType("ray._raylet")
+    if mode is not None:
+        ray.AuthenticationMode = SimpleNamespace(DISABLED=0, TOKEN=1)
+        ray.get_authentication_mode = lambda: mode
+    monkeypatch.setitem(sys.modules, "ray._raylet", ray)
+    facts = node_facts(wanted_table(sys.path, PACKAGE, "/", {}, None))
+    node, _ = examined("node3", {**FACTS, "open": facts["open"]}, wanted())
+    assert node.is_open == opened
+    warning = open_nodes_text([Node("node1", "node1"), node, node])
+    assert (f"warning {OPEN_CLUSTER}: Ray on node3 and 1 more" in warning) == opened
+    assert bool(warning) == opened
 
 
 @pytest.mark.parametrize(
@@ -80,8 +108,6 @@ def test_a_clock_is_ahead_by_what_it_is_or_not_at_all(ahead: float, out: float, 
 
 
 def test_facts_of_this_machine_are_what_is_installed(tmp_path: Path) -> None:
-    import sys
-
     table = wanted_table(sys.path, PACKAGE, str(tmp_path), {}, None)
     facts = node_facts(table)
     assert facts["packages"]["mujoco"] == __import__("mujoco").__version__

@@ -1,6 +1,7 @@
 """Compiled scenes on disk: hits, misses, damage, limits, parallel workers. On one small real scene of LIBERO."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -74,7 +75,9 @@ def test_the_second_time_comes_from_disk_and_is_the_same(
     first = cache.compiled_scene(problem, roots)
     second = cache.compiled_scene(problem, roots)
     assert len(compiled) == 1
-    assert (second.scene, second.digest) == (first.scene, first.digest)
+    assert (second.scene, second.digest, second.compiled) == (first.scene, first.digest, first.compiled)
+    (file,) = folder.glob("*.mjb")
+    assert first.compiled == hashlib.sha256(file.read_bytes()).hexdigest()[:32]
     arrays = _arrays(first.model)
     assert len(arrays) > 200
     for name, value in arrays.items():
@@ -229,8 +232,10 @@ def test_a_scene_beyond_the_limit_is_used_but_not_kept(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    kept = cache.compiled_scene(problem, roots).compiled
+    cache.clear(folder)
     monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "1MB")
-    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert cache.compiled_scene(problem, roots).compiled == kept
     assert not [path for path in folder.iterdir() if path.suffix != ".lock"]
     assert "MB exceed PYTEST_VLA_CACHE_LIMIT" in capsys.readouterr().err
 

@@ -211,7 +211,9 @@ def test_nothing_is_left_of_clients_that_are_killed_while_they_wait() -> None:
             assert process.stdin is not None
             process.stdin.write(b"\n")
             process.stdin.flush()
-        until(lambda: server.batcher._sent.qsize() == 2)
+        batcher = server.batcher
+        # Two wait, sent or taken in, while the policy is busy with the third.
+        until(lambda: batcher.busy_since is not None and batcher._sent.qsize() + len([*batcher._former]) == 2)
         for process in clients:
             process.kill()
             process.communicate()
@@ -228,9 +230,9 @@ def test_an_answer_that_takes_too_long_ends_the_episode_and_no_other() -> None:
     with serving(policy) as server:
         slow, quick = policy_of(server), policy_of(server)
         session: Any = slow(episode())
-        session._connection._timeout = 0.2  # Not of the connecting, too.
+        session._connection._limit.seconds = 0.2  # Not of the connecting, too.
         policy.gate.clear()
-        with pytest.raises(EpisodeError, match=r"no answer within 0.2 s") as raised:
+        with pytest.raises(EpisodeError, match=r"no answer within 0.2 s \(--vla-policy-timeout\)") as raised:
             session(observation())
         assert raised.value.reason == "policy-timeout"
         # It does not wait for the policy.

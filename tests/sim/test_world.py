@@ -360,7 +360,7 @@ def test_provenance_names_scene_and_versions(world: World) -> None:
     provenance = world.provenance()
     assert provenance["mujoco"] == mujoco.__version__
     assert provenance["robosuite"] == "1.4.0"
-    assert len(provenance["scene"]) == 32
+    assert len(provenance["scene"]) == len(provenance["compiled"]) == 32
 
 
 def test_a_world_goes_as_soon_as_nobody_has_it() -> None:

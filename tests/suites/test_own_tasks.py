@@ -55,3 +55,14 @@ def test_a_users_task_runs_once_its_init_states_are_made(run: Callable[..., pyte
     subprocess.run([sys.executable, "-m", "pytest_vla.cli", *told.split()[1:], "--count=2", "--hold=0.5"], check=True)
     run("--vla-tasks=brick", "--vla-model=expert", "--vla-seeds=0-1").assert_outcomes(passed=2)
     run(f"tabletop::test_episode[{TASK}-seed3]", "--vla-model=random").assert_outcomes(failed=1)
+
+
+def test_an_instruction_of_a_file_is_in_the_first_lines(run: Callable[..., pytest.RunResult], data: Path) -> None:
+    task = data / "bddl_files" / "tabletop" / f"{TASK}.bddl"
+    task.rename(task.with_stem("CELL_0_0"))
+    result = run("--vla-tasks=CELL", "--vla-model=random")
+    # Without init states the episode is an error, after its first lines.
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["vla: instruction of tabletop/CELL_0_0: the file's :language, *'put the box in the bowl'*"]
+    )

@@ -94,11 +94,15 @@ def test_fixtures_stand_where_they_stand_whatever_the_scene_seed() -> None:
 
 def test_a_seed_beyond_the_starts_begins_as_another_does() -> None:
     world = tabletop(NAMES[0])
-    placed = []
+    placed, contents = [], []
     for init_state, scene_seed in ((3, 3), (3, 203), (4, 4), (3, 3)):
         world.reset(init_state, scene_seed=scene_seed)
         placed.append(world.placed)
+        contents.append(world.init_state_digest)
     assert placed[0] == placed[1] == placed[3] != placed[2]
+    assert contents[0] == contents[1] == contents[3] != contents[2]
+    world.reset(None, scene_seed=3)
+    assert world.init_state_digest is None, "it is from no file"
 
 
 @pytest.mark.parametrize("name", NAMES)

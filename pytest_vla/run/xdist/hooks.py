@@ -232,13 +232,15 @@ class Controller:
             if has_exited:
                 # A policy must not gain by exiting where it would fail: what it did is recorded.
                 self._lose(copy.copy(report), str(report.longrepr), EXITED)
+            elif not lost:
+                self._context.so_far.lose(self._shared.get(crashitem, self._names[crashitem]))
             self._reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             report.outcome = "rerun"
             return
         message = str(report.longrepr)
         if self._reruns[crashitem]:
-            message += ", for the second time"
+            message += ", for the second time: this counts as an error of the policy's own"
         if dump is not None or killed is not None:
             self._lose(report, killed if dump is None else hung_place(dump), TIMEOUT)
         else:
@@ -282,7 +284,7 @@ class Controller:
 
         node, settings = report.nodeid, self._selection.settings
         name = self._names[node]
-        command = settings.command(as_typed(name, self._config), self._config)
+        command = settings.command([as_typed(name, self._config)], self._config)
         report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
         record = lost_record(
             self._context,

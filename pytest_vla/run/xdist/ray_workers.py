@@ -13,7 +13,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from execnet.gateway_bootstrap import bootstrap_exec
 from xdist.workermanage import NodeManager, WorkerController
 
 import pytest_vla
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import is_inside
 from pytest_vla.run import time_budget
@@ -147,6 +148,7 @@ class FarWorkers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
         """Join the cluster, and have pytest-xdist take its workers as they come."""
+        from pytest_vla.scale.nodes import open_nodes_text
         from pytest_vla.scale.ray_hosts import Switchboard
 
         try:
@@ -171,6 +173,8 @@ class FarWorkers:
         if room < len(specs):
             told += f"; {room} of the {len(specs)} workers start now, the others when there is room"
         self._tell(told)
+        if warning := open_nodes_text(nodes):
+            self._tell(warning, loud=True)
         threading.Thread(target=self._look_after, name="vla-far", daemon=True).start()
         for node in nodes:
             if node.ahead:
@@ -409,6 +413,8 @@ def wanted_of(selection: Selection, config: pytest.Config) -> "NodeRequirements"
             "data": None if settings.data is None else str(settings.data),
             "tasks": [[task.suite, task.key] for task in tasks.values()],
             "fetch": uses_fetched([*tasks.values()]),
+            # They may be what adds the suites.
+            "modules": [asdict(each) for each in hook_modules.read_files()],
         }
     path = [each for each in map(os.path.abspath, filter(None, sys.path)) if os.path.exists(each)]
     facts = node_facts(wanted_table(path, package, folder, variables, data))
