@@ -1,22 +1,19 @@
-"""`make docs`: the pages of docs/reference that say what the code says, made from it; a test compares those committed."""
+"""`make docs`: pages of docs/reference that say what the code says, made from it; a test compares the committed ones."""
 
 import argparse
-import contextlib
 import dataclasses
 import inspect
 import itertools
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
 from pathlib import Path
 
 from pytest_vla import entries, extensions, hookspecs
 from pytest_vla.cli import command_of, parser_of
-from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS, VlaError
+from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.manifests import Suite, aliases_of, load_suite, suite_names
-from pytest_vla.plan.task import Task
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.load import all_kinds
 from pytest_vla.records import record
@@ -25,10 +22,7 @@ from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.run.constants import MODELS_KEY
 from pytest_vla.run.options import OPTIONS, RESUMED, TOPICS
 from pytest_vla.scene.lint.reading import CODES as LINT_CODES
-from pytest_vla.scene.variation import Variation
-from pytest_vla.vary.kind import VariationKind
-from pytest_vla.vary.registry import find_variation, kinds
-from pytest_vla.vary.space import CHOICE, LISTED, TEXT, Parameter
+from pytest_vla.vary.registry import KIND_COLUMNS, PARAMETER_COLUMNS, kind_row, kinds, parameter_rows
 
 MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
 WIDTH = 100
@@ -109,86 +103,10 @@ def variations_page() -> Iterator[str]:
     )
     tasks = [task for suite in ("tabletop", "tabletop_safety") for task in load_suite(suite).tasks]
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
-        yield from (f"## {dimension}", "")
-        rows, parameters = [], list[tuple[str, ...]]()
-        for kind in group:
-            levels = f"{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
-            notes = [kind.grades, kind.evenness]
-            notes += ["reads files of the benchmark"] if kind.needs_files else []
-            notes += ["by name only"] if kind.needs_files or kind.published or kind.by_name else []
-            notes += ["goes with no other variation"] if kind.alone else []
-            found = _on_a_task(kind, tasks)
-            edited = OF_FILES.get(kind.name, "") if found is None else _edited(found[1])
-            rows.append((f"`{kind.name}`", levels, kind.about, edited, "; ".join(filter(None, notes)), kind.source))
-            parameters += [] if found is None else list(_parameters(kind, found[0]))
-        yield from _table(("kind", "levels", "what it does", "edits", "notes", "source"), rows)
-        if parameters:
-            yield from _table(("kind", "parameter", "values", "changes nothing"), parameters)
-
-
-def _on_a_task(kind: VariationKind, tasks: Sequence[Task]) -> tuple[Task, Variation] | None:
-    """The first task that can have a kind, with its strongest variation; None if the kind depends on files or assets."""
-    if kind.needs_files or kind.dimension in _OF_ASSETS:
-        return None
-    label = kind.labels()[-1]
-    for task in tasks:
-        with contextlib.suppress(VlaError):
-            found = find_variation(task, label, 0)
-            assert found is not None
-            return task, found
-    return None
-
-
-def _edited(variation: Variation) -> str:
-    """What a variation changes, by the words of the page."""
-    edits = {
-        "scene": variation.problem or variation.removed or variation.asked,
-        "state": variation.state or variation.init_states or variation.rest_joints,
-        "model": variation.model,
-        "pictures": variation.pictures,
-        "actions": variation.actions,
-        "instruction": variation.instruction is not None,
-    }
-    return ", ".join(name for name, edit in edits.items() if edit)
-
-
-def _parameters(kind: VariationKind, task: Task) -> Iterator[tuple[str, ...]]:
-    for each in kind.space(task):
-        benign = "" if each.benign is None else f"`{each.benign_value()}`"
-        benign = "left out" if each.optional and not benign else benign
-        benign = "the task's own" if each.form == TEXT else benign
-        yield f"`{kind.name}`", f"`{each.name}`", _values(each), benign
-
-
-def _values(parameter: Parameter) -> str:
-    """What a parameter may be, in words; of choices the first few."""
-    if parameter.parts:
-        return "a list: " + "; ".join(f"{each.name}: {_values(each)}" for each in parameter.parts)
-    if parameter.form in (CHOICE, LISTED) or parameter.many:
-        some = ", ".join(f"`{each}`" for each in parameter.choices[:MOST_CHOICES])
-        more = f" and {len(parameter.choices) - MOST_CHOICES} more" if len(parameter.choices) > MOST_CHOICES else ""
-        return f"{'distinct ones' if parameter.many else 'one'} of {some}{more}"
-    unit = f" {parameter.unit}" if parameter.unit else ""
-    bounds = "" if parameter.low == -inf else f", {parameter.low:.10g} to {parameter.high:.10g}{unit}"
-    shape = f" ({' x '.join(map(str, parameter.shape))} of them)" if parameter.shape else ""
-    return f"{parameter.form}{bounds}{shape}"
-
-
-OF_FILES: Mapping[str, str] = {
-    **dict.fromkeys(("background.floor", "background.file"), "model"),
-    **dict.fromkeys(("pro.swap", "pro.displace_x", "pro.displace_y", "pro.environment"), "scene"),
-    **dict.fromkeys(("pro.object", "pro.task", "pro.combined"), "scene, instruction"),
-    "pro.environment_upstream": "scene",
-    "pro.semantic": "instruction",
-    "hazard.removed": "scene",
-    "language.plus": "instruction",
-}
-"""What kinds edit that no task has without a benchmark's files, or whose choices are the assets that are installed."""
-
-_OF_ASSETS = ("pro",)
-
-MOST_CHOICES = 6
-"""Of a parameter, as they are shown."""
+        some = list(group)
+        yield from (f"## {dimension}", "", *_table(KIND_COLUMNS, (kind_row(kind, tasks) for kind in some)))
+        if parameters := [row for kind in some for row in parameter_rows(kind, tasks)]:
+            yield from _table(PARAMETER_COLUMNS, parameters)
 
 
 def codes_page() -> Iterator[str]:
