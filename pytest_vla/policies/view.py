@@ -1,5 +1,7 @@
 """A policy's view of the world: the world's observation with the suite's image transform, evaluated lazily."""
 
+import functools
+import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Observation
+from pytest_vla.util.extras import required
 
 Picture = NDArray[Any]
 
@@ -43,6 +46,88 @@ def resize_with_padding(picture: Picture, height: int, width: int) -> Picture:
     padded = np.zeros((height, width, 3), dtype=np.uint8)
     padded[top : top + inner_height, left : left + inner_width] = np.asarray(resized)
     return padded
+
+
+# The pictures of OpenVLA and OpenVLA-OFT, whose evaluation makes them with TensorFlow. Here without it, and equal to it
+# within one grey level. Source: experiments/robot/libero/libero_utils.py and experiments/robot/openvla_utils.py.
+
+
+def openvla_picture(picture: Picture, size: int = 224, *, crop: bool = True) -> Picture:
+    """Return a picture (h, w, 3) uint8 as OpenVLA's evaluation shows it to its policy: (size, size, 3) uint8.
+
+    It is coded as JPEG and decoded, resized by Lanczos's kernel and, with `crop`, cut to the central 90% of its area
+    and resized again, which checkpoints need that were trained with random crops. The picture is turned by 180 degrees
+    before, as LIBERO's suites give it. Raises VlaError as `jpeg_coded`.
+    """
+    shown = resize_lanczos(jpeg_coded(picture), size, size)
+    return centre_crop(shown) if crop else shown
+
+
+def jpeg_coded(picture: Picture, quality: int = 95) -> Picture:
+    """Return a picture (h, w, 3) uint8 after JPEG coding and decoding, with chroma at half the resolution.
+
+    Bit for bit as TensorFlow's ``encode_jpeg`` and ``decode_image`` do by default: they decode by the fast variant of
+    the discrete cosine transform, which differs by up to 9 grey levels from what Pillow does.
+
+    Raises:
+        VlaError: the package simplejpeg is missing.
+    """
+    from PIL import Image
+
+    coded = io.BytesIO()
+    Image.fromarray(picture).save(coded, "JPEG", quality=quality, subsampling="4:2:0")
+    simplejpeg = required("simplejpeg", "pip install 'pytest-vla[openvla]'")
+    decoded: Picture = simplejpeg.decode_jpeg(coded.getvalue(), fastdct=True, fastupsample=False)
+    return decoded
+
+
+def resize_lanczos(picture: Picture, height: int, width: int) -> Picture:
+    """Resize a picture (h, w, 3) uint8 to (height, width, 3) by Lanczos's kernel of radius 3, with antialiasing.
+
+    As TensorFlow's ``image.resize(..., "lanczos3", antialias=True)``, rounded to uint8. Pillow's filter of that name
+    rounds after each of the two directions, too.
+    """
+    rows, columns = _lanczos_weights(picture.shape[0], height), _lanczos_weights(picture.shape[1], width)
+    return np.clip(np.rint(_resampled(rows, picture, columns)), 0, 255).astype(np.uint8)
+
+
+def centre_crop(picture: Picture, area: float = 0.9) -> Picture:
+    """Cut a picture (h, w, 3) uint8 to the central `area` of it, and resize that to (h, w, 3), bilinearly.
+
+    As TensorFlow's ``image.crop_and_resize``, whose corners are the centres of the corner pixels.
+    """
+    side = np.sqrt(area)
+    rows, columns = (_bilinear_weights(length, (1 - side) / 2, (1 + side) / 2) for length in picture.shape[:2])
+    cut = _resampled(rows, picture, columns) / 255
+    # TensorFlow's conversion to uint8.
+    return (np.clip(cut, 0, 1) * 255.5).astype(np.uint8)
+
+
+def _resampled(rows: NDArray[np.float32], picture: Picture, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a picture (h, w, 3) as weighted sums (y, x, 3), by weights (y, h) and (x, w); two products of matrices."""
+    height, width, channels = picture.shape
+    lines = rows @ picture.astype(np.float32).reshape(height, width * channels)
+    return columns @ lines.reshape(len(rows), width, channels)
+
+
+@functools.cache
+def _lanczos_weights(length: int, wanted: int) -> NDArray[np.float32]:
+    """Return the weights (wanted, length) of pixels; the kernel is as much wider as the picture becomes smaller."""
+    step = length / wanted
+    scale = max(step, 1.0)
+    centres = (np.arange(wanted) + 0.5) * step
+    away = (np.arange(length) + 0.5 - centres[:, None]) / scale
+    weights = np.where(np.abs(away) < 3, np.sinc(away) * np.sinc(away / 3), 0.0)
+    normalised: NDArray[np.float32] = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return normalised
+
+
+@functools.cache
+def _bilinear_weights(length: int, begin: float, end: float) -> NDArray[np.float32]:
+    """Return the weights (length, length) that stretch the part from `begin` to `end`, shares of all, to the whole."""
+    places = (begin + np.linspace(0, 1, length) * (end - begin)) * (length - 1)
+    weights: NDArray[np.float32] = np.maximum(1 - np.abs(places[:, None] - np.arange(length)), 0.0).astype(np.float32)
+    return weights
 
 
 class _View(Mapping[str, NDArray[Any]]):
