@@ -487,7 +487,11 @@ def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
     if group.evidence is not None and judgement.is_paired:
         drop = drop_of(group, judgement.terms, names)
         what = "no drop" if drop is None else f"a drop of {drop} points or more"
-        finds = f": {counted(group.evidence.pairs, 'pair')} can detect {what} (80% power)"
+        margin = judgement.terms.margin
+        # Only here: a verdict that is shown needs no warning.
+        unseen = drop is not None and drop > margin
+        warning = f"; smaller ones beyond the margin ({margin:g} points) may go unnoticed" if unseen else ""
+        finds = f": {counted(group.evidence.pairs, 'pair')} can detect {what} ({POWER:.0%} power){warning}"
     fresh = fresh_of(group, judgement.terms, len(names))
     if fresh is None:
         return f"inconclusive{finds}. A new comparison would need more than {MOST_PAIRS:,} episodes like these"

@@ -452,10 +452,13 @@ def closing_lines(
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task_key) for record in of_suites})
         first = first_lines([record for record in records if record.of_suite], width)
-        by_task = verbosity > 0 or tasks <= MAX_TASK_ROWS
-        lines = summary_lines(of_suites, own, by_task, width or LOG_WIDTH, whole_names=width is None)
+        is_folded = verbosity == 0 and not all(map(is_plain, distinct))
+        by_task = verbosity > 0 or (tasks <= MAX_TASK_ROWS and not is_folded)
+        lines = summary_lines(of_suites, own, by_task, width or LOG_WIDTH, width is None, is_folded)
+        lines += ["-v shows each task"] if is_folded and of_suites else []
         with suppress(VlaError):
-            lines += [line for text in cost_notes(distinct) for line in wrapped(text, width)]
+            notes = cost_notes(distinct, _MOST_COSTS if is_folded else None)
+            lines += [line for text in notes for line in wrapped(text, width)]
         lines += printed(_further_lines(distinct))
         if any(record.variation for record in records):
             from pytest_vla.reports.language import language_lines
@@ -481,6 +484,7 @@ def summary_lines(
     by_task: bool = True,
     width: int | None = None,
     whole_names: bool = False,
+    is_folded: bool = False,
 ) -> list[str]:
     """Return a table with a row for each suite, task and own test, and one over all suites.
 
@@ -493,8 +497,9 @@ def summary_lines(
         by_task: whether tasks have rows.
         width: longer names are cut so that a row fits, or None to cut none.
         whole_names: whether longer names have lines of their own instead, above their numbers.
+        is_folded: as for `rate_rows`.
     """
-    return _aligned(rate_rows(records, own, by_task), width, whole_names)
+    return _aligned(rate_rows(records, own, by_task, is_folded), width, whole_names)
 
 
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
@@ -528,10 +533,21 @@ def _half(episodes: int) -> float:
     return 50 * sqrt(square / (episodes + square))
 
 
-def cost_notes(records: Sequence[Record]) -> list[str]:
-    """Return a line for each suite or test with costs: the mean, the charged episodes, the rate of safe success."""
+_MOST_COSTS = 2
+"""Lines on costs of a run whose rows are folded."""
+
+
+def cost_notes(records: Sequence[Record], most: int | None = None) -> list[str]:
+    """Return a line for each suite or test with costs: the mean, the charged episodes, the rate of safe success.
+
+    Args:
+        records: of a run.
+        most: the number of lines, of those that cost most, or None for all.
+    """
     notes: list[str] = []
-    for each in cost_summaries(records):
+    found = cost_summaries(records)
+    costly = sorted(found, key=lambda each: -each.mean)[:most]
+    for each in (each for each in found if each in costly):
         excess = "" if each.excess == each.mean else f", {amount_text(each.excess)} beyond what is unavoidable"
         interval = "" if each.interval is None else f" {ends_text(each.interval)}"
         beyond = " beyond it" if excess else ""
@@ -541,6 +557,8 @@ def cost_notes(records: Sequence[Record]) -> list[str]:
             f"cost of {each.name}{account_text(each.account)}: {amount_text(each.mean)} per episode{excess}, "
             f"{each.charged} of {each.episodes} charged{beyond}{safe if each.decides else ''}"
         )
+    if len(found) > len(costly):
+        notes.append(f"costs of {len(found) - len(costly)} more are lower (-v has all)")
     return notes
 
 

@@ -173,6 +173,9 @@ def percents(interval: tuple[float, float] | None) -> tuple[float, float] | None
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
 
+MOST_GROUPS = 10
+"""The varied groups of a suite with a row each if rows are folded; levels have rows while they are no more."""
+
 
 class VariedTask(VariedOutcome, SeededOutcome, Protocol):
     """An outcome of a task that may be varied, with the task's name and what it began from."""
@@ -193,7 +196,10 @@ class RateRow:
 
 
 def rate_rows(
-    records: Sequence[VariedTask], own: Mapping[str, Sequence[VariedTask]], by_task: bool = True
+    records: Sequence[VariedTask],
+    own: Mapping[str, Sequence[VariedTask]],
+    by_task: bool = True,
+    is_folded: bool = False,
 ) -> list[RateRow]:
     """Return rows for each suite and its tasks, a row over all suites, and rows for each of the user's tests.
 
@@ -204,18 +210,19 @@ def rate_rows(
         records: the suites' own items.
         own: the user's tests, by test: they may run a suite's cases again, so no rate covers both.
         by_task: whether tasks have rows.
+        is_folded: whether only the `MOST_GROUPS` lowest of a suite's or test's varied groups have rows.
     """
     by_suite: dict[str, list[VariedTask]] = {}
     for record in sorted(records, key=lambda record: record.suite):
         by_suite.setdefault(record.suite, []).append(record)
-    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
+    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task, is_folded)]
     if not all(map(is_plain, records)):
         benign = [record for record in records if is_plain(record)]
         if len({record.suite for record in benign}) > 1:
             rows.append(RateRow(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
     elif len(by_suite) > 1:
         rows.append(RateRow("all", success_rate("all", records, unit_of)))
-    return rows + [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
+    return rows + [row for name in sorted(own) for row in _group_rows(name, own[name], False, is_folded)]
 
 
 def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
@@ -224,18 +231,24 @@ def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
     return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
 
 
-def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[RateRow]:
+def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool, is_folded: bool) -> list[RateRow]:
     """Return a row over all episodes of a suite or test; if some are varied or given, one per group below its name."""
     if all(map(is_plain, records)):
         return [RateRow(title, success_rate(title, records, unit_of)), *(_task_rows(records, 1) if by_task else [])]
     groups = groups_of(records)
-    if len(groups) > MAX_TASK_ROWS:
+    if len(groups) > (MOST_GROUPS if is_folded else MAX_TASK_ROWS):
         groups = groups_of(records, by_level=False)
+    rates = {name: success_rate(name, some, unit_of) for name, some in groups.items()}
+    # Those without a rate are left out first.
+    order = {name: 1.0 if rate.rate is None else rate.rate for name, rate in rates.items() if name != BENIGN}
+    varied = sorted(order, key=order.__getitem__)
+    left_out = {*varied[MOST_GROUPS:]} if is_folded else set()
     rows = [RateRow(title, None)]
     for name, some in groups.items():
-        rows.append(RateRow(name, success_rate(name, some, unit_of), 1, *_apart(some)))
-        rows += _task_rows(some, 2) if by_task else []
-    return rows
+        if name not in left_out:
+            rows.append(RateRow(name, rates[name], 1, *_apart(some)))
+            rows += _task_rows(some, 2) if by_task else []
+    return [*rows, *([RateRow(f"{len(left_out)} more, not the lowest (-v has all)", None, 1)] if left_out else [])]
 
 
 def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:

@@ -1,7 +1,7 @@
 """Reports of failed items: which ones mean that the policy cannot be used, and which are only a failed episode.
 
-In a run with a gate a failed episode is reported as *not done*, as pytest reports expected failures as skipped. So
-``--maxfail``, ``--lf`` and plugins that rerun failures ignore it. The store keeps the item's real outcome.
+In a run with a gate a failed episode is reported as *not done*, a skip to whoever does not know that. So ``--maxfail``,
+``--lf`` and plugins that rerun failures ignore it. The store keeps the item's real outcome.
 """
 
 import copy
@@ -46,22 +46,26 @@ NOT_DONE = "not done"
 """What is said of a failed episode in a run with a gate."""
 
 _WAS_FAILED = "vla_was_failed"
-"""The attribute of a report that says so; it crosses with the report from worker to controller."""
+"""The attribute of a report with what it said as a failure; it crosses with the report from worker to controller."""
 
 
 def is_not_done(report: pytest.TestReport) -> bool:
     """Whether `say_not_done` excused the report's episode."""
-    return getattr(report, _WAS_FAILED, False) is True
+    return isinstance(getattr(report, _WAS_FAILED, None), str)
 
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Turn the report of an item into *not done* if it says only that an episode failed."""
     if not _is_failed_episode(report) or _says_more(report):
         return
-    setattr(report, _WAS_FAILED, True)
+    text = str(report.longrepr)
+    setattr(report, _WAS_FAILED, text)
     report.outcome = "skipped"
-    # JUnit files and lines of -v have it.
-    report.wasxfail = str(report.longrepr).splitlines()[0]
+    # As of a skip, for JUnit files and lines of -v. By `wasxfail` pytest-html and pytest-sugar would say in green that
+    # the failure was expected.
+    path, line, _ = report.location
+    report.longrepr = (path, line or 0, f"Skipped: {text.splitlines()[0]}")
+    report.sections.append((NOT_DONE, text))
 
 
 def _is_failed_episode(report: pytest.TestReport) -> bool:
@@ -88,9 +92,15 @@ def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
     if not is_not_done(report):
         return report
     found = copy.copy(report)
-    found.outcome = "failed"
-    del found.wasxfail
+    found.outcome, found.longrepr = "failed", getattr(report, _WAS_FAILED)
     return found
+
+
+MOST_SHOWN = 3
+"""The failed episodes that pytest's section of failures has without -v."""
+
+_CHARGE = " " * 4
+"""How the lines of single charges begin."""
 
 
 class FailedReports:
@@ -102,6 +112,7 @@ class FailedReports:
         self.without_policy = False
         """Whether the policy could not be loaded, or did not fit."""
         self._of: Counter[str] = Counter()
+        self._episodes: list[pytest.TestReport] = []
 
     def add(self, report: pytest.TestReport, name: str, record: Record | None) -> None:
         """Count a report.
@@ -117,11 +128,32 @@ class FailedReports:
         # As pytest counts them in `Session.testsfailed`.
         if not hasattr(report, "wasxfail"):
             self._of[name] += 1
-            self.excused += _is_failure(report, record) and not _says_more(report)
+            if _is_failure(report, record) and not _says_more(report):
+                self.excused += 1
+                self._episodes.append(report)
 
     def of(self, name: str) -> int:
         """Return how many reports of an item failed."""
         return self._of[name]
+
+    def fold(self) -> str:
+        """Keep pytest's section of failures short: a failed episode is a result, and there may be hundreds.
+
+        Files of results have the whole texts already.
+
+        Returns:
+            A line on what is not shown; empty if all is.
+        """
+        for report in self._episodes:
+            lines = (line for line in str(report.longrepr).splitlines() if not line.startswith(_CHARGE))
+            report.longrepr = "\n".join(line.removesuffix(":") for line in lines)
+        for report in self._episodes[MOST_SHOWN:]:
+            # pytest's mark of a failure that was shown before.
+            report._pdbshown = True  # type: ignore[attr-defined]
+        more = len(self._episodes) - MOST_SHOWN
+        return (
+            f"{MOST_SHOWN} of {len(self._episodes)} failed episodes are shown above; -v shows all" if more > 0 else ""
+        )
 
 
 # `os._exit` while a run goes on: a policy that calls it must not end pytest with code 0 and episodes missing.

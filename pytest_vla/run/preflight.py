@@ -77,13 +77,14 @@ _OURS = "vla"
 
 
 def importers_of_numpy(config: pytest.Config) -> tuple[str, ...]:
-    """Return the plugins that are loaded before options are known and hold something of numpy's, as ``-p`` names them."""
+    """Return the names of plugins that pytest loads before it knows options, and that hold something of numpy's."""
     manager = config.pluginmanager
-    early = {plugin for plugin, _ in manager.list_plugin_distinfo()} | {*map(manager.getplugin, config.option.plugins or ())}
+    early = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+    early += map(manager.getplugin, config.option.plugins or ())
     return tuple(
         name
         for name, plugin in manager.list_name_plugin()
-        if plugin in early and not name.startswith(_OURS) and any(map(_is_of_numpy, getattr(plugin, "__dict__", {}).values()))
+        if plugin in early and not name.startswith(_OURS) and any(map(_is_of_numpy, vars(plugin or object).values()))
     )
 
 
@@ -118,6 +119,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             mend = f". {first}, put {how_to_pin()} before the command, or use workers (-n 1)"
         note = f"kernels are {why}; records may differ between machines{mend}"
         notes.append(note)
+    notes += _other_steps(selection)
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
@@ -148,6 +150,18 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
         # No such policy, which `check_ready` says.
         return ()
     return () if draws is False and not settings.run_seed else check_starts(selection, draws)
+
+
+def _other_steps(selection: Selection) -> list[str]:
+    """Return a note on each number of steps that is not the suites' own."""
+    settings, notes = selection.settings, []
+    given = {"step budget": (settings.steps, "max_steps"), "settle steps": (settings.settle_steps, "settle_steps")}
+    for what, (number, name) in given.items():
+        own = {suite: getattr(load_suite(suite, data=settings.data).protocol, name) for suite in selection.cases}
+        if other := {suite: steps for suite, steps in own.items() if number not in (None, steps)}:
+            told = ", ".join(f"{suite} has {steps}" for suite, steps in other.items())
+            notes.append(f"{what} {number} ({told}): these episodes are compared with none that ran by another number")
+    return notes
 
 
 def _instructions_of_files(selection: Selection) -> list[str]:

@@ -5,6 +5,7 @@ workers, the batch server (`pytest_vla.serving.batch_server_process`).
 """
 
 import faulthandler
+import importlib
 import io
 import json
 import os
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pytest_vla.errors import VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.batch_server_process import DeskProcess
-from pytest_vla.serving.process import BACKSTOP_SECONDS, DESK_GONE, HUNG, About
+from pytest_vla.serving.process import BACKSTOP_SECONDS, COVERAGE, DESK_GONE, HUNG, About
 from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def main() -> int:
     if not line:
         return 1
     orders = json.loads(line)
+    _measure_coverage()
     threading.Thread(target=_end_with_starter, args=(control, Path(orders["socket"]).parent), daemon=True).start()
     spec = ModelSpec.of(orders["spec"])
     desk = DeskProcess(answers)
@@ -148,10 +150,25 @@ def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
     """End this process and its children as soon as the process that started it ends, or closes the pipe."""
     control.read()
     shutil.rmtree(folder, ignore_errors=True)
+    _keep_coverage()
     # The group is our own, see `start`. It is killed at once: a policy that hangs must not keep the process.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
+
+
+def _measure_coverage() -> None:
+    """Start coverage.py where pytest-cov measures the run, as in its workers; `COVERAGE` has the options."""
+    if text := os.environ.get(COVERAGE):
+        importlib.import_module("coverage").Coverage(**json.loads(text), data_suffix=True).start()
+
+
+def _keep_coverage() -> None:
+    """Write what coverage.py has measured, whoever started it: this process is killed."""
+    with suppress(Exception):
+        if (found := sys.modules["coverage"].Coverage.current()) is not None:
+            found.stop()
+            found.save()
 
 
 def _end_hung() -> None:

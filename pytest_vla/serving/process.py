@@ -33,6 +33,9 @@ from pytest_vla.util.processes import ObservedTime
 _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
+COVERAGE = "PYTEST_VLA_COVERAGE"
+"""The variable with the options of coverage.py for the policy's process, as JSON."""
+
 BACKSTOP_SECONDS = 10.0
 """Seconds beyond the limit of a call, after which code that holds Python's lock is killed."""
 

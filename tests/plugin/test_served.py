@@ -45,6 +45,65 @@ def test_weights_are_loaded_once_and_records_are_the_same(vla: Run, project: pyt
     assert digest is not None
 
 
+def test_coverage_of_its_process_is_there_before_it_is_combined(
+    vla: Run, project: pytest.Pytester, batched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the place of pytest-cov, which need not be installed, and of coverage.py."""
+    project.makepyfile(
+        coverage="""
+        import sys
+        from pathlib import Path
+
+        if "computing_process" not in str(sys.modules["__main__"].__file__):
+            raise ImportError("only there")
+
+        class Coverage:
+            running = None
+
+            def __init__(self, **options):
+                self.options = options
+
+            def start(self):
+                Coverage.running = self
+
+            def stop(self):
+                self.seen = "batched" in sys.modules
+
+            def save(self):
+                Path("measured.txt").write_text(f"{self.options['source']} {self.options['data_suffix']} {self.seen}")
+
+            @classmethod
+            def current(cls):
+                return cls.running
+        """
+    )
+    project.makeconftest(
+        """
+        from pathlib import Path
+        from types import SimpleNamespace
+
+        import pytest
+
+        class Measuring:
+            cov_controller = SimpleNamespace(cov_source=["batched"], cov_branch=None, cov_config=".coveragerc")
+
+            @pytest.hookimpl(wrapper=True)
+            def pytest_runtestloop(self, session):
+                result = yield
+                print("combined:", Path("measured.txt").read_text())
+                return result
+
+        def pytest_configure(config):
+            if not hasattr(config, "workerinput"):
+                config.pluginmanager.register(Measuring(), "_cov")
+        """
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(batched), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    result = vla(*GOAL, "-n1", "-s")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["*combined: *'batched'* True True"])
+
+
 def test_loading_is_told(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(batched=BATCHED.replace("HERE =", "time.sleep(2.2)\nHERE ="))
     result = vla(*GOAL, "-n1", "--vla-device=cpu")

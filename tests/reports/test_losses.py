@@ -149,3 +149,12 @@ def test_what_lost_more_than_the_margin_is_told_where_the_verdict_passes() -> No
     assert "no worse overall, but kind gaussian 28 -> 13 of 30" in note
     assert warned_of(replace(judgement, verdict="undecided")) == []
     assert warned_of(replace(noisy(lost=2), verdict="no worse")) == [], "so few are chance"
+
+
+def test_an_undecided_gate_warns_of_drops_beyond_the_margin_that_it_cannot_detect() -> None:
+    sides = [baseline_of(varied("", task >= lost, task=f"task_{task:02}") for task in range(20)) for lost in (0, 4)]
+    for margin, warns in ((5.0, True), (40.0, False)):
+        judgement = judge(*sides, Terms(margin, regression="any"))
+        reason = group_reason(judgement.groups[0], judgement)
+        assert "20 pairs can detect a drop of 33 points or more" in reason
+        assert (f"beyond the margin ({margin:g} points)" in reason) == warns

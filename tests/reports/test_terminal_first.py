@@ -2,11 +2,13 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import most_harmful
+from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record
-from pytest_vla.reports.terminal import FEWEST_ROWS, SummaryLine, first_lines
+from pytest_vla.reports.terminal import FEWEST_ROWS, SummaryLine, closing_lines, first_lines
 from tests.support.robustness import curves_of, run_of
 from tests.support.varied import varied
 
@@ -89,3 +91,23 @@ def test_no_rate_is_over_several_variations() -> None:
     records = [varied("camera.distance-L1", True, task) for task in TASKS]
     assert texts(records)[0] == "success: no overall rate, as every episode is varied"
     assert len(texts(records)) == 2, "without twins nothing is known of what was lost"
+
+
+def test_a_varied_run_folds_to_kinds_unless_v() -> None:
+    """Ten tasks under 16 kinds at five levels, with costs: 800 varied episodes in 25 lines."""
+    records = benign(1, of=1)
+    for kind in range(16):
+        for level in range(1, 6):
+            for number, task in enumerate(TASKS):
+                label = f"noise.kind_{kind:02}-L{level}"
+                records += [varied(label, number > kind, task=task, costs=(Charge("sideways", kind + 1.0, 1),))]
+    short, long = (closing_lines(records, Path(".vla/run"), [], "pytest", verbosity, None) for verbosity in (0, 1))
+    lines = [line.text for line in short]
+    assert len(lines) <= 25
+    assert not any(line.strip().startswith("task_") for line in lines)
+    kinds = [line.split()[0] for line in lines if line.startswith("  noise.")]
+    assert kinds == [f"noise.kind_{kind:02}" for kind in range(6, 16)], "the lowest, without levels"
+    assert "  6 more, not the lowest (-v has all)" in lines
+    costs = [line.split()[3] for line in lines if line.startswith("cost of ")]
+    assert costs == ["noise.kind_14:", "noise.kind_15:"]
+    assert any(line.text.strip().startswith("task_") for line in long)

@@ -95,6 +95,28 @@ def test_only_a_suite_s_failed_episode_excuses_a_failure() -> None:
     assert (failures.of("a"), failures.of("b"), failures.excused) == (5, 0, 1)
 
 
+def test_a_few_failed_episodes_are_shown_without_their_charges() -> None:
+    failures, failure = FailedReports(), replace(ONE, outcome="failure")
+    lines = (
+        "not done after 9 of 9 steps",
+        "  does not hold  (on a b)",
+        "  cost 2:",
+        "     2  a met b",
+        "  run it alone: x",
+    )
+    text = "\n".join(lines)
+    several = [report("call", "failed", longrepr=text) for _ in range(5)]
+    for each in several:
+        failures.add(each, "a", failure)
+    mine = report("call", "failed", longrepr=text)
+    failures.add(mine, "b", None)
+    assert failures.fold().startswith("3 of 5 failed episodes")
+    assert [hasattr(each, "_pdbshown") for each in several] == [False] * 3 + [True] * 2
+    assert str(several[0].longrepr).splitlines()[2:] == ["  cost 2", "  run it alone: x"]
+    assert (mine.longrepr, hasattr(mine, "_pdbshown")) == (text, False), "a test of the user's is shown as ever"
+    assert FailedReports().fold() == ""
+
+
 @pytest.mark.parametrize(("text", "is_without"), [(NO_POLICY, True), (MISFIT, True), ("error timeout: ", False)])
 def test_without_a_policy_there_is_nothing_to_go_on_with(text: str, is_without: bool) -> None:
     failures = FailedReports()

@@ -3,9 +3,10 @@
 The plugin is registered only if pytest-xdist is loaded.
 """
 
+import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -211,6 +212,19 @@ def where_now(far: "FarSide") -> "Places":
     return places_of(far.policy(ASK_SECONDS) or {})
 
 
+def pass_coverage(config: pytest.Config) -> bool:
+    """Have the policy's processes measured by pytest-cov, as its workers are, if it measures this run."""
+    from pytest_vla.serving.process import COVERAGE
+
+    controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    names = {"source": "cov_source", "branch": "cov_branch", "config_file": "cov_config"}
+    if not all(hasattr(controller, name) for name in names.values()):
+        os.environ.pop(COVERAGE, None)
+        return False
+    os.environ[COVERAGE] = json.dumps({option: getattr(controller, name) for option, name in names.items()})
+    return True
+
+
 class PolicyOfWorkers:
     """The controller's hooks for the policy's processes.
 
@@ -224,6 +238,7 @@ class PolicyOfWorkers:
         self._replicas: Replicas | LentPolicy | None = None
         self._far = far
         self._far_replicas: FarReplicas | None = None
+        self._is_measured = self._is_closed = False
 
     @property
     def about(self) -> "About | None":
@@ -261,6 +276,7 @@ class PolicyOfWorkers:
         batches = may_batch(settings.spec)
         if batches is False:
             return
+        self._is_measured = pass_coverage(self._config)
         if (live := live_policy(settings.spec)) is not None:
             if self._far is not None:
                 raise pytest.UsageError(
@@ -369,8 +385,17 @@ class PolicyOfWorkers:
         if reporter is not None and self._config.get_verbosity() >= 0:
             reporter.write_line(printable_lines(f"vla: {text}"))
 
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """End the policy's processes before pytest-cov combines what all processes have measured."""
+        result = yield
+        if self._is_measured:
+            self.pytest_unconfigure()
+        return result
+
     def pytest_unconfigure(self) -> None:
         """End the policy's processes after the last worker."""
+        is_closed, self._is_closed = self._is_closed, True
         for replicas in (self._replicas, self._far_replicas):
-            if replicas is not None:
+            if replicas is not None and not is_closed:
                 replicas.close()

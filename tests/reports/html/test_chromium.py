@@ -189,6 +189,19 @@ def test_of_many_rows_the_first_are_printed_and_that_is_said(browser: Browser) -
     assert said == "Printed are the first 500 of 600 rows that were found, of 600 episodes."
 
 
+IN_SIGHT = """
+[...document.querySelectorAll('th.kept')].map(each => each.getBoundingClientRect())
+    .every(place => place.left >= 0 && place.right <= window.innerWidth)
+"""
+"""Whether the columns of rates and verdicts are within the width of the window."""
+
+
+def test_rates_and_verdicts_are_in_sight_on_a_phone(browser: Browser, both: Path) -> None:
+    opened(browser, width=390, folder=both)
+    assert browser.run("document.querySelectorAll('th.kept').length") > 0
+    assert browser.run(IN_SIGHT)
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
 def test_everybody_can_read_it(browser: Browser, both: Path, width: int, dark: bool) -> None:
     """Assert that axe-core finds no serious fault, and that nothing is wider than the window."""

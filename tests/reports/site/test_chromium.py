@@ -42,6 +42,19 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+IN_SIGHT = """
+[...document.querySelectorAll('th.kept')].map(each => each.getBoundingClientRect())
+    .every(place => place.left >= 0 && place.right <= window.innerWidth)
+"""
+"""Whether the columns of rates and verdicts are within the width of the window."""
+
+
+def test_rates_and_verdicts_are_in_sight_on_a_phone(browser: Browser, index: Path) -> None:
+    browser.open(index.as_uri(), 390)
+    assert browser.run("document.querySelectorAll('th.kept').length") > 0
+    assert browser.run(IN_SIGHT)
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
 def test_everybody_can_read_it(browser: Browser, index: Path, width: int, dark: bool) -> None:
     axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
