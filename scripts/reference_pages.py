@@ -1,4 +1,4 @@
-"""`make docs`: pages of docs/reference that say what the code says, made from it; a test compares the committed ones."""
+"""`make docs`: pages of docs/reference that say what the code says, made from it; a test compares those committed."""
 
 import argparse
 import dataclasses
