@@ -1,9 +1,11 @@
 """Tools for tests of extensions: worlds without a simulator, and checks of a suite's own world and a kind of variation.
 
-``pytest -p pytest_vla.testing`` replaces MuJoCo by the point, and so does ``pytest-vla -p pytest_vla.testing``: suites of
-task files then need neither simulator nor data, and an episode takes milliseconds. Variations change the point's picture
-or where it begins, by their parameters. `World` has its own expert. `point_suite` is a suite with the point as its own world, `check_world` checks
-a suite's own world against its contract, `check_kind` a kind of variation. Tests with pytest's ``pytester``::
+``pytest -p pytest_vla.testing`` replaces MuJoCo by the point, and so does ``pytest-vla -p pytest_vla.testing``:
+suites of task files then need neither simulator nor data, and an episode takes milliseconds. Variations change the
+point's picture or where it begins, by their parameters. `World` has an expert of its own.
+
+`point_suite` is a suite with the point as its own world, `check_world` checks a suite's own world against its contract,
+`check_kind` a kind of variation. Tests with pytest's ``pytester``::
 
     pytest_plugins = ["pytester"]
 

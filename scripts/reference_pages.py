@@ -1,4 +1,4 @@
-"""`make docs`: the pages of docs/reference that say what the code says, made from it. They are not committed."""
+"""`make docs`: pages of docs/reference that say what the code says, made from it; a test compares those committed."""
 
 import argparse
 import dataclasses
@@ -22,7 +22,7 @@ from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.run.constants import MODELS_KEY
 from pytest_vla.run.options import OPTIONS, RESUMED, TOPICS
 from pytest_vla.scene.lint.reading import CODES as LINT_CODES
-from pytest_vla.vary.registry import kinds
+from pytest_vla.vary.registry import KIND_COLUMNS, PARAMETER_COLUMNS, kind_row, kinds, parameter_rows
 
 MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
 WIDTH = 100
@@ -94,19 +94,19 @@ def variations_page() -> Iterator[str]:
     yield from _head(
         "Variations",
         "Every kind that `--vla-vary` takes. `pytest --vla-vary=list` prints the same list. A dimension's name takes "
-        "all of its kinds, but for those that are marked *by name only*.",
+        "all of its kinds, but for those that are marked *by name only*. Under *edits* is what a kind changes: the "
+        "*scene* before it is compiled, the *state* that an episode starts from, the looks of the compiled *model*, "
+        "*pictures* after they are drawn, *actions*, or the *instruction*. Tables of parameters have the names and "
+        "bounds that a [file of cases](../how-to/fuzz.md#keep-failures-as-tests) takes, and the value that changes "
+        "nothing. Bounds and names of objects that differ between tasks are those of the first task of `tabletop` or "
+        "`tabletop_safety` that can have the kind; kinds that need a benchmark's files have no table.",
     )
+    tasks = [task for suite in ("tabletop", "tabletop_safety") for task in load_suite(suite).tasks]
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
-        yield from (f"## {dimension}", "")
-        rows = []
-        for kind in group:
-            levels = f"{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
-            notes = [kind.grades, kind.evenness]
-            notes += ["reads files of the benchmark"] if kind.needs_files else []
-            notes += ["by name only"] if kind.needs_files or kind.published or kind.by_name else []
-            notes += ["goes with no other variation"] if kind.alone else []
-            rows.append((f"`{kind.name}`", levels, kind.about, "; ".join(filter(None, notes)), kind.source))
-        yield from _table(("kind", "levels", "what it does", "notes", "source"), rows)
+        some = list(group)
+        yield from (f"## {dimension}", "", *_table(KIND_COLUMNS, (kind_row(kind, tasks) for kind in some)))
+        if parameters := [row for kind in some for row in parameter_rows(kind, tasks)]:
+            yield from _table(PARAMETER_COLUMNS, parameters)
 
 
 def codes_page() -> Iterator[str]:

@@ -173,7 +173,12 @@ def test_a_kind_that_the_task_cannot_have_is_told() -> None:
         check_kind(_weaker(sample=unfit), POINT)
 
 
-PUSH = "import numpy as np\ndef policy(episode):\n    return lambda seen: np.eye(7)[:1] * (seen['agentview_image'].size > 0)\n"
+PUSH = """
+import numpy as np
+
+def policy(episode):
+    return lambda seen: np.eye(7)[:1] * (seen["agentview_image"].size > 0)
+"""
 
 
 def test_the_fake_world_takes_variations_of_looks_and_layout(pytester: pytest.Pytester) -> None:

@@ -171,18 +171,14 @@ def check_unvaried(task: Task, option: str = "") -> None:
         raise VlaError(f"{given}{task.suite} is already varied; use the suite {task.files} for your own changes")
 
 
-def with_textures(task: Task, textures: str) -> Task:
-    """Return the task with its textures drawn in one of the `TEXTURES`."""
-    if textures == task.protocol.textures:
-        return task
-    return replace(task, protocol=replace(task.protocol, textures=textures))
+STEPS = ("max_steps", "settle_steps")
+"""The parts of a protocol that count steps, and that ``--vla-steps`` and ``--vla-settle-steps`` replace."""
 
 
-def with_rules(task: Task, rules: str) -> Task:
-    """Return the task under these rules, one of `pytest_vla.plan.case.PROTOCOLS`."""
-    if rules == task.protocol.rules:
-        return task
-    return replace(task, protocol=replace(task.protocol, rules=rules))
+def with_protocol(task: Task, **changes: Any) -> Task:
+    """Return the task with parts of its protocol replaced, named as in `Protocol`; None leaves a part as it is."""
+    new = {name: value for name, value in changes.items() if value not in (None, getattr(task.protocol, name))}
+    return replace(task, protocol=replace(task.protocol, **new)) if new else task
 
 
 def language_of(stem: str) -> str:

@@ -11,6 +11,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.in_memory import LIVE as LIVE_NAME
 from pytest_vla.policies.in_memory import live_policy
 from pytest_vla.policies.spec import ModelSpec, PolicyType, file_digest
+from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
@@ -125,12 +126,31 @@ def _number() -> int:
 def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":
     from pytest_vla.policies.lerobot import load
 
-    return load(text, spec.device, folder=spec.folder)
+    return load(text, spec.device, folder=spec.folder, cameras=_cameras(spec))
+
+
+def _cameras(spec: ModelSpec) -> dict[str, str]:
+    """Return the argument ``cameras``, read. Raises VlaError, also for any other argument."""
+    from pytest_vla.policies.lerobot_inputs import CAMERAS, read_cameras
+
+    found: dict[str, str] = {}
+    for name, value in spec.arguments:
+        if name != CAMERAS:
+            close = did_you_mean(name, [CAMERAS])
+            raise VlaError(
+                f"--vla-model={spec.text}: a checkpoint takes no argument {name!r}.{close} It takes {CAMERAS}."
+            )
+        try:
+            found |= read_cameras(value)
+        except VlaError as error:
+            raise VlaError(f"--vla-model={spec.text}: {error}") from error
+    return found
 
 
 def _check_lerobot(text: str, spec: ModelSpec) -> None:
     from pytest_vla.policies.lerobot import check
 
+    _cameras(spec)
     check(text, spec.folder)
 
 
@@ -226,6 +246,7 @@ LEROBOT = PolicyType(
     _lerobot_digest,
     batches=True,
     is_remote=_is_to_download,
+    arguments=True,
 )
 TINY = PolicyType(
     "tiny",

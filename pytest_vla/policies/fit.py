@@ -57,6 +57,8 @@ class Traits:
         chunk: the largest number of actions in one answer.
         draws: whether it samples its actions, so that answers to the same question may differ; a policy that
             does not sample repeats itself from the same initial state.
+        cameras: for pictures that it knows by other names, ``NAME=OBSERVATION`` each.
+        guessed: those of these names whose observation was chosen by order alone.
     """
 
     action_size: int | None = None
@@ -73,6 +75,8 @@ class Traits:
     instructions: tuple[str, ...] | None = None
     chunk: int | None = None
     draws: bool | None = None
+    cameras: tuple[str, ...] | None = None
+    guessed: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, (read, expected) in _VALUES.items():
@@ -190,6 +194,8 @@ _VALUES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "instructions": (_texts, "a list of instructions"),
     "chunk": (_count, "how many actions an answer has at most"),
     "draws": (_flag, "True or False: whether it samples its actions"),
+    "cameras": (_texts, "a list of texts such as 'top=agentview_image'"),
+    "guessed": (_texts, "a list of names of pictures"),
 }
 """For each trait, its reader and the expected value. Readers raise TypeError, ValueError or OverflowError."""
 
@@ -312,6 +318,10 @@ LONGER_THAN_CHUNK = FitCode(
     "VLA-P013", ERROR, "More steps are requested (--vla-replan) than a chunk has actions.",
     "set --vla-replan to the chunk's length or less",
 )  # fmt: skip
+GUESSED_CAMERA = FitCode(
+    "VLA-P014", WARNING, "The name of a picture does not say which camera it is from, so its order decides.",
+    "type it: lerobot:PATH?cameras=NAME:agentview,NAME:robot0_eye_in_hand",
+)  # fmt: skip
 
 ANSWER = FitCode(
     "VLA-P101", ERROR, "An answer is not an array of numbers with the shape of an action (7,) or a chunk (k, 7).",
@@ -369,8 +379,8 @@ CODES = {
     code.name: code
     for code in (
         ACTION_DIMENSION, ACTION_CONVENTION, ROTATION, GRIPPER, OBSERVATION, PICTURE_SIZE, PICTURE_TRANSFORM, STATE,
-        CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, LONGER_THAN_CHUNK, ANSWER, NOT_FINITE,
-        OUT_OF_RANGE,
+        CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, LONGER_THAN_CHUNK,
+        GUESSED_CAMERA, ANSWER, NOT_FINITE, OUT_OF_RANGE,
         NOT_REPEATABLE, LEAK, BATCH, IGNORES_INSTRUCTION, IGNORES_PICTURES, CONSTANT_GRIPPER, RAISES,
         SMALL_ACTIONS, BATCH_ROUNDING,
     )
@@ -423,6 +433,10 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
     found = list(_compared(traits, name, suite_traits(protocol)))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
+    if traits.guessed:
+        given = [each for each in traits.cameras or () if each.partition("=")[0] in traits.guessed]
+        told = ", ".join(given or traits.guessed)
+        found.append(GUESSED_CAMERA.found(f"the policy's pictures are given by order: {told}"))
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,7 +49,14 @@ _MOST_HEADER = 10_000_000
 _BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
 
 
-def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int | None = None) -> "LerobotPolicy":
+def load(
+    where: str,
+    device: str = AUTO,
+    *,
+    folder: Path = Path(),
+    replan: int | None = None,
+    cameras: Mapping[str, str] | None = None,
+) -> "LerobotPolicy":
     """Load a policy, and find out by trial questions whether it draws, whether it batches, and its action shape.
 
     Args:
@@ -58,6 +65,7 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
         device: ``auto`` (the first available of cuda, mps and cpu) or a torch device such as ``cuda:1``.
         folder: the folder that a relative path starts from.
         replan: the default number of steps of a chunk to execute, or None for the config's ``n_action_steps``.
+        cameras: our picture by the name of the policy's, as for `read_inputs`.
 
     Raises:
         VlaError: lerobot is missing, the policy does not exist or cannot be downloaded, it was saved without
@@ -85,7 +93,7 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
     if hasattr(config, "pretrained_backbone_weights"):
         # They would be downloaded, and then replaced by the policy's own weights.
         config.pretrained_backbone_weights = None
-    inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]])), option)
+    inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]]), cameras), option)
     needs = _also_needs(config, saved)
     model = _guarded(
         lambda: get_policy_class(config.type).from_pretrained(policy_folder, config=config),

@@ -8,6 +8,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import fit
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
+from pytest_vla.util.text import did_you_mean
 
 STATE = "observation.state"
 
@@ -36,11 +37,13 @@ class Inputs:
         pictures: for each key of the preprocessor, the name of our picture.
         sizes: height and width in pixels for the keys whose pictures have to be resized.
         state: the key for the state (8,), or None if the policy takes no state.
+        guessed: the keys whose picture was chosen by order, since neither their name nor the user says it.
     """
 
     pictures: Mapping[str, str]
     sizes: Mapping[str, tuple[int, int]]
     state: str | None
+    guessed: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -48,12 +51,35 @@ class Inputs:
         return (*dict.fromkeys(self.pictures.values()), *(["state"] if self.state else []))
 
 
-def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
+CAMERAS = "cameras"
+"""The argument of ``lerobot:PATH?cameras=NAME:CAMERA,...``."""
+
+
+def read_cameras(text: str) -> dict[str, str]:
+    """Read the argument ``cameras``: our picture for each name of the policy's, such as ``top:agentview,side:...``.
+
+    Raises:
+        VlaError: it has another form, or names no camera of ours.
+    """
+    found = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        name, colon, camera = each.rpartition(":")
+        picture = f"{camera.removesuffix('_image')}_image"
+        if not (name and colon) or picture not in (_SCENE, _WRIST):
+            known = " or ".join(each.removesuffix("_image") for each in (_SCENE, _WRIST))
+            raise VlaError(f"{CAMERAS}={text}: expected NAME:CAMERA[,NAME:CAMERA], with the camera {known}")
+        found[name] = picture
+    return found
+
+
+def read_inputs(config: Any, renames: Mapping[str, str], cameras: Mapping[str, str] | None = None) -> Inputs:
     """Return the inputs of a policy with this config.
 
     Args:
         config: lerobot's ``PreTrainedConfig``.
         renames: the renaming in the policy's preprocessor, from the key that it takes to the key of the config.
+        cameras: our picture by the name of the policy's, a key or its last part, as the user chose it; others are
+            assigned by name and then by order.
 
     Raises:
         VlaError: the policy needs more cameras than there are, a different state or other observations, or has
@@ -62,7 +88,8 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
     _check_actions(config)
     taken = {new: old for old, new in renames.items()}
     pictures: dict[str, str] = {}
-    for key, picture in _assign(list(config.image_features), config).items():
+    assigned, guessed = _assign(list(config.image_features), config, cameras or {})
+    for key, picture in assigned.items():
         pictures[taken.get(key, key)] = picture
     state = None
     for key, feature in config.input_features.items():
@@ -82,7 +109,7 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
     if not any(getattr(config, name, None) for name in _RESIZES_ITSELF):
         shapes = {taken.get(key, key): tuple(feature.shape) for key, feature in config.image_features.items()}
         sizes = {key: _height_and_width(shapes[key]) for key in pictures}
-    return Inputs(pictures, sizes, state)
+    return Inputs(pictures, sizes, state, tuple(taken.get(key, key) for key in guessed))
 
 
 def _check_actions(config: Any) -> None:
@@ -103,14 +130,24 @@ def _check_actions(config: Any) -> None:
         )
 
 
-def _assign(keys: list[str], config: Any) -> dict[str, str]:
-    """Return our picture for each key: by name, then by order.
+def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return our picture for each key, and the keys whose picture is a guess: as chosen, by name, then by order.
 
     Keys of empty cameras get none: the class fills them itself.
     """
     assigned: dict[str, str] = {}
+    for name, picture in chosen.items():
+        meant = [key for key in keys if name in (key, key.rpartition(".")[2])]
+        if not meant:
+            short = [key.rpartition(".")[2] for key in keys]
+            raise VlaError(
+                f"{CAMERAS}: the policy has no picture {name!r}.{did_you_mean(name, short)} It has {', '.join(short)}"
+            )
+        assigned.update(dict.fromkeys(meant, picture))
     for wanted, names in ((_SCENE, _SCENE_NAMES), (_WRIST, _WRIST_NAMES)):
-        for key in keys:
+        for key in keys if wanted not in assigned.values() else ():
+            if key in assigned:
+                continue
             name = key.rpartition(".")[2].lower()
             is_wrist = bool(_WRIST_NAMES.search(name))
             if names.search(name) and is_wrist == (wanted is _WRIST) and "empty" not in name:
@@ -118,6 +155,8 @@ def _assign(keys: list[str], config: Any) -> dict[str, str]:
                 break
     left = [picture for picture in (_SCENE, _WRIST) if picture not in assigned.values()]
     rest = [key for key in keys if key not in assigned and "empty" not in key.rpartition(".")[2].lower()]
+    # Of two, one whose name is known leaves no doubt.
+    guessed = rest[: len(left)] if len(left) > 1 or len(rest) > 1 else []
     while rest and left:
         assigned[rest.pop(0)] = left.pop(0)
     named_empty = sum("empty" in key.rpartition(".")[2].lower() for key in keys)
@@ -126,9 +165,10 @@ def _assign(keys: list[str], config: Any) -> dict[str, str]:
             fit.OBSERVATION,
             f"the policy needs {len(keys) - named_empty} cameras ({', '.join(keys)}), but suites have two "
             f"({_SCENE}, {_WRIST}): there is no picture for {', '.join(rest)}",
-            "if it was trained without that picture, set empty_cameras in its config.json",
+            f"choose with lerobot:PATH?{CAMERAS}=NAME:CAMERA,...; if it was trained without that picture, set "
+            "empty_cameras in its config.json",
         )
-    return {key: assigned[key] for key in keys if key in assigned}
+    return {key: assigned[key] for key in keys if key in assigned}, guessed
 
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:

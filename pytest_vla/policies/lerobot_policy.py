@@ -112,6 +112,8 @@ class LerobotPolicy:
             reads=tuple(self.reads),
             state_size=None if self._inputs.state is None else STATE_SIZE,
             draws=True if self.manner.noise is not None else None,
+            cameras=tuple(f"{_short(key)}={picture}" for key, picture in self._inputs.pictures.items()),
+            guessed=tuple(map(_short, self._inputs.guessed)) or None,
         )
 
     @property
@@ -220,6 +222,11 @@ class LerobotPolicy:
         chunk = chunk.cpu()
         actions = torch.stack([self._after(chunk[:, step]) for step in range(chunk.shape[1])], dim=1)
         return list(actions.float().numpy().astype(np.float64))
+
+
+def _short(key: str) -> str:
+    """Return the last part of a picture's key, as in ``?cameras=``."""
+    return key.rpartition(".")[2]
 
 
 def make_policy(

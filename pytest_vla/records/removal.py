@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.runs import Run, is_alive, running_file
 from pytest_vla.records.store import Store
 from pytest_vla.util.processes import uninterrupted
 
@@ -78,6 +78,7 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
         for folder in (store.results / name for name in names):
             bytes_ = sum(_sizes(folder))
             try:
+                running_file(folder).unlink(missing_ok=True)
                 shutil.rmtree(folder)
                 freed += bytes_
             except FileNotFoundError:

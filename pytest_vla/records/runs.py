@@ -98,6 +98,11 @@ class Run:
         return self.done + self.decided < self.planned
 
 
+def running_file(folder: Path) -> Path:
+    """Return the file beside a run's folder that names the episode of pytest's own process, only while that runs."""
+    return folder.with_name(f"{folder.name}.running")
+
+
 def is_alive(run: Run) -> bool | None:
     """Return whether the process that writes the run exists, or None if that is unknown, as on another machine."""
     if run.status != "running":

@@ -110,6 +110,8 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 
 
 step_count = whole_number("a number of steps", 1)
+step_budget = whole_number("a number of steps", 1, 100_000)
+settle_count = whole_number("a number of steps", 0, 1_000)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
 replica_count = whole_number("a number of copies", 1, 4096)

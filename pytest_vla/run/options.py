@@ -61,10 +61,12 @@ from pytest_vla.run.arguments import (
     seconds_of,
     seconds_text,
     seed_list,
+    settle_count,
     shard,
     shard_text,
     share_of_runs,
     some_text,
+    step_budget,
     step_count,
     tracker_names,
     variation_labels,
@@ -673,6 +675,23 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         belongs="case",
         topic="episodes",
         ini="",
+    )
+    steps: int | None = option(
+        "step budget of every episode, for comparing with a number that was measured with another one (default: the "
+        "suite's)",
+        "N",
+        step_budget,
+        default=None,
+        belongs="case",
+        topic="episodes",
+    )
+    settle_steps: int | None = option(
+        "steps without the policy at an episode's begin (default: the suite's, which is 10 for LIBERO)",
+        "N",
+        settle_count,
+        default=None,
+        belongs="case",
+        topic="episodes",
     )
     replan: int | None = option(
         "steps to execute of each chunk of actions before the policy is queried again (default: the policy's "

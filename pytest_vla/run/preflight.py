@@ -120,6 +120,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             begin = f"Leave it out ({without}), put" if without else "Put" if by else "If a plugin imports it, put"
             note += f". {begin} {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
+    notes += _other_steps(selection)
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
@@ -150,6 +151,18 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
         # No such policy, which `check_ready` says.
         return ()
     return () if draws is False and not settings.run_seed else check_starts(selection, draws)
+
+
+def _other_steps(selection: Selection) -> list[str]:
+    """Return a note on each number of steps that is not the suites' own."""
+    settings, notes = selection.settings, []
+    given = {"step budget": (settings.steps, "max_steps"), "settle steps": (settings.settle_steps, "settle_steps")}
+    for what, (number, name) in given.items():
+        own = {suite: getattr(load_suite(suite, data=settings.data).protocol, name) for suite in selection.cases}
+        if other := {suite: steps for suite, steps in own.items() if number not in (None, steps)}:
+            told = ", ".join(f"{suite} has {steps}" for suite, steps in other.items())
+            notes.append(f"{what} {number} ({told}): these episodes are compared with none that ran by another number")
+    return notes
 
 
 def _instructions_of_files(selection: Selection) -> list[str]:
@@ -244,9 +257,13 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         # A server that is gone; the episodes tell it.
         return ()
     told: tuple[str, ...] = ()
+    if hasattr(policy, "recover"):
+        from pytest_vla.policies.servers import weights_note
+
+        told += tuple(filter(None, [weights_note(policy)]))
     if traits.draws is False and known_to_draw(selection.settings.spec) is None:
         # Nothing said so before it was loaded.
-        told = check_starts(selection, traits.draws)
+        told += check_starts(selection, traits.draws)
     found = {}
     for name in suites:
         wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}

@@ -24,7 +24,7 @@ from pytest_vla.plan.manifests import (
     suite_names,
 )
 from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
-from pytest_vla.plan.task import Task, check_unvaried, with_textures
+from pytest_vla.plan.task import Task, check_unvaried, with_protocol
 from pytest_vla.run import suite_items
 from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
@@ -262,7 +262,7 @@ def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tup
 def searched_task(suite: str, key: str, settings: Settings) -> Task:
     """Return the task of a search, as this invocation runs it. Raises VlaError."""
     task = load_suite(suite, data=settings.data).task(key)
-    return task if settings.textures is None else with_textures(task, settings.textures)
+    return with_protocol(task, **settings.of_protocol)
 
 
 def _check_searches(settings: Settings, named: Sequence[str]) -> None:

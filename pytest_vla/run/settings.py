@@ -59,6 +59,11 @@ class Settings(Options):
         return "min_success" in self.typed
 
     @property
+    def of_protocol(self) -> dict[str, str | int | None]:
+        """The parts of each task's protocol that this invocation replaces, for `with_protocol`; else None."""
+        return {"textures": self.textures, "max_steps": self.steps, "settle_steps": self.settle_steps}
+
+    @property
     def spec(self) -> ModelSpec:
         """The specification of the policy, on the first device. There has to be a policy."""
         of_policy = (str(self.model_text), self.model_folder, self.device[0], self.policy_timeout or REQUEST_TIMEOUT)

@@ -118,10 +118,9 @@ def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(episodes), tuple(others), frozenset(shared.values())
 
 
-def step_budgets(suites: Iterable[str], data: Path | None) -> dict[str, int]:
-    """Return the step budget of each suite. Raises VlaError if there is no such suite."""
-
-    return {name: load_suite(name, data=data).protocol.max_steps for name in suites}
+def step_budgets(suites: Iterable[str], settings: Settings) -> dict[str, int]:
+    """Return the step budget of each suite in this invocation. Raises VlaError if there is no such suite."""
+    return {name: settings.steps or load_suite(name, data=settings.data).protocol.max_steps for name in suites}
 
 
 def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[dict[str, int], str]:
@@ -137,7 +136,7 @@ def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[d
         durations = None if settings.shard_durations is None else read_durations(settings.shard_durations)
         rows = () if durations is None else durations.rows
         suites = {case.suite for case in cases.values()} | ({suite for suite, *_ in rows} & set(suite_names()))
-        estimates = estimate(tuple(cases.values()), rows, step_budgets(sorted(suites), settings.data))
+        estimates = estimate(tuple(cases.values()), rows, step_budgets(sorted(suites), settings))
     except VlaError as error:
         raise pytest.UsageError(f"--vla-shard: {error}") from error
     scenes = scene_names(cases.values(), settings.data)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import CRASHED, EXITED, VlaError, is_of_policy
@@ -15,7 +14,7 @@ from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.counting import is_complete, retries, within_runs
 from pytest_vla.records.items import DECIDED, RunItem
 from pytest_vla.records.record import Record
-from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_table
+from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, running_file, sample_table
 from pytest_vla.records.tally import Repetition, RunTally
 from pytest_vla.run.command_lines import resume_command
 from pytest_vla.run.context import RunContext
@@ -70,6 +69,7 @@ class StoredRun:
         # How items ended that is not handed to the writer yet, and that is.
         self._statuses: dict[str, str] = {}
         self._handed: dict[str, str] = {}
+        self._running = running_file(self._run)
         self.closed = Closed()
         self.ended_before = 0
         """How many records the run has of earlier invocations."""
@@ -194,10 +194,6 @@ class StoredRun:
             elif self.is_open and node in self._cases:
                 self._running.write_text(self._so_far.recorded_as(node), errors="replace")
 
-    @property
-    def _running(self) -> Path:
-        return self._run.with_suffix(".running")
-
     def _killed(self, store: "Store") -> Iterator[str]:
         """Yield the episodes in which this run's process was killed, in order, and forget the last one's file."""
         known = store.run(self._run.name).invocation.get(KILLED)
@@ -215,7 +211,7 @@ class StoredRun:
         measured = store.durations(str(settings.model))
         # A suite that was measured once may be gone.
         suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
-        return estimate(cases, measured, step_budgets(suites, settings.data))
+        return estimate(cases, measured, step_budgets(suites, settings))
 
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)

@@ -175,6 +175,19 @@ class Variation:
         """Whether things, the robot or the goal change, so that the task may have become impossible."""
         return bool(self.problem or self.state or self.rest_joints or self.removed or self.init_states)
 
+    @property
+    def edits(self) -> tuple[str, ...]:
+        """The sorts of things that change: scene (before it is compiled), state, model (its looks), and so on."""
+        changed = {
+            "scene": self.problem or self.removed or self.asked,
+            "state": self.state or self.init_states or self.rest_joints,
+            "model": self.model,
+            "pictures": self.pictures,
+            "actions": self.actions,
+            "instruction": self.instruction is not None,
+        }
+        return tuple(name for name, edits in changed.items() if edits)
+
     def table(self) -> dict[str, Any]:
         """Return the variation as records store it; the instruction is stored separately."""
         return {

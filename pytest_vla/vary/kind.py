@@ -249,7 +249,7 @@ def guarded(kind: VariationKind, origin: str) -> VariationKind:
         return found
 
     def apply(task: Task, params: Params) -> Edits:
-        return _guarded_edits(call("apply", kind.apply, task, params), call, refuse)
+        return _guarded_edits(call("apply", kind.apply, task, dict(params)), call, refuse)
 
     def parts() -> tuple[str, ...]:
         found = call("parts", kind.parts)

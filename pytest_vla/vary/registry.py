@@ -4,6 +4,7 @@ import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pytest_vla import extensions, hook_modules
@@ -25,7 +26,7 @@ from pytest_vla.scene.variation import Params, Variation, changed_problem, joine
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
 from pytest_vla.vary.kind import Draw, VariationKind, VariationListing, guarded
-from pytest_vla.vary.space import complaints
+from pytest_vla.vary.space import TEXT, complaints
 
 _WIDTH = 100
 _FACT_SEEDS = 3
@@ -368,6 +369,51 @@ def kinds_table() -> tuple[str, ...]:
             first, rest = f"  {kind.name + levels:26}", " " * 28
             lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)
+
+
+# Rows of the reference page on kinds, in Markdown.
+
+KIND_COLUMNS = ("kind", "levels", "what it does", "edits", "notes", "source")
+PARAMETER_COLUMNS = ("kind", "parameter", "values", "changes nothing")
+_OF_ASSETS = ("pro",)
+"""Dimensions whose choices depend on the assets that are installed."""
+_WITHOUT_A_TASK = {"background": "model", "language": "instruction", "pro": "instruction"}
+"""What kinds of a dimension edit that do not change the scene."""
+
+
+def kind_row(kind: VariationKind, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Return the cells of `KIND_COLUMNS` for a kind; what it edits goes by the first task that can have it."""
+    found = _on_a_task(kind, tasks)
+    edited = "scene" if kind.scene else _WITHOUT_A_TASK.get(kind.dimension, "")
+    edited = edited if found is None else ", ".join(found[1].edits)
+    notes = [kind.grades, kind.evenness]
+    notes += ["reads files of the benchmark"] if kind.needs_files else []
+    notes += ["by name only"] if kind.needs_files or kind.published or kind.by_name else []
+    notes += ["goes with no other variation"] if kind.alone else []
+    levels = f"{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
+    return f"`{kind.name}`", levels, kind.about, edited, "; ".join(filter(None, notes)), kind.source
+
+
+def parameter_rows(kind: VariationKind, tasks: Sequence[Task]) -> tuple[tuple[str, ...], ...]:
+    """Return the cells of `PARAMETER_COLUMNS` for each parameter that a kind has of the first task that can have it."""
+    rows = []
+    found = _on_a_task(kind, tasks)
+    for each in kind.space(found[0]) if found is not None else ():
+        benign = "left out" if each.optional else "" if each.benign is None else f"`{each.benign_value()}`"
+        benign = "the task's own" if each.form == TEXT else benign
+        rows.append((f"`{kind.name}`", f"`{each.name}`", each.in_words(), benign))
+    return tuple(rows)
+
+
+def _on_a_task(kind: VariationKind, tasks: Sequence[Task]) -> tuple[Task, Variation] | None:
+    """Return the first task that can have a kind, with its strongest variation; None if it depends on files."""
+    if kind.needs_files or kind.dimension in _OF_ASSETS:
+        return None
+    label = kind.labels()[-1]
+    for task in tasks:
+        with suppress(VlaError):
+            return task, _drawn(task, label, 0)
+    return None
 
 
 # Parsing ``--vla-vary`` into labels.

@@ -79,6 +79,18 @@ class Parameter:
             return f"expected {' x '.join(map(str, self.shape))} values, found {_shown(value)}"
         return next(filter(None, map(self._of_one, found)), "")
 
+    def in_words(self, most: int = 6) -> str:
+        """Return what the values may be, in Markdown, such as ``number, 0 to 0.5 m``, with up to `most` choices."""
+        if self.parts:
+            return "a list: " + "; ".join(f"{each.name}: {each.in_words(most)}" for each in self.parts)
+        if self.form in (CHOICE, LISTED) or self.many:
+            some = ", ".join(f"`{each}`" for each in self.choices[:most])
+            more = f" and {len(self.choices) - most} more" if len(self.choices) > most else ""
+            return f"{'distinct ones' if self.many else 'one'} of {some}{more}"
+        unit = f" {self.unit}" if self.unit else ""
+        bounds = "" if self.low == -math.inf else f", {self.low:.10g} to {self.high:.10g}{unit}"
+        return f"{self.form}{bounds}" + f" ({' x '.join(map(str, self.shape))} of them)" * bool(self.shape)
+
     def _of_one(self, value: object) -> str:
         if self.form == TEXT:
             fits = isinstance(value, str) and len(value) <= _LONGEST

@@ -12,6 +12,7 @@ import pytest
 from pytest_vla.cli import main
 from pytest_vla.commands.prune import select_runs
 from pytest_vla.errors import VlaError
+from pytest_vla.records.runs import running_file
 from pytest_vla.records.store import STORE, open_store
 from tests.support.records import record_of
 from tests.support.runs import run_names
@@ -66,6 +67,8 @@ def rows() -> dict[str, int]:
 def test_a_run_goes_with_its_records_and_files_and_the_others_stay(capsys: pytest.CaptureFixture[str]) -> None:
     make("20260101-one", ["success", "failure", "error"])
     make("20260102-two", ["success"])
+    # Its process was killed in an episode.
+    running_file(VLA / "20260101-one").touch()
     out = call(capsys, "rm", "20260101", "--yes").splitlines()
     assert out[0].split()[0] == "20260101-one"
     assert out[0].split()[-4:-2] == ["3/3", "finished"]

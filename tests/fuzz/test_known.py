@@ -8,10 +8,10 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.case_file import MOST_KNOWN, ListedCase, known_failures, known_file, remember_failures
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import with_textures
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.vary.chosen import change_of
 
-STOVE = with_textures(load_suite("tabletop").task("turn_on_the_stove"), "installed")
+STOVE = with_protocol(load_suite("tabletop").task("turn_on_the_stove"), textures="installed")
 
 
 def late(steps: int, seed: int = 0) -> ListedCase:

@@ -8,7 +8,7 @@ import pytest
 from pytest_vla import World
 from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.costs import cumulative
-from pytest_vla.plan.task import with_textures
+from pytest_vla.plan.task import with_protocol
 from tests.support.arena import arena_task
 from tests.support.data import arena_data
 from tests.support.reference import job, run_upstream_arena, smooth_actions
@@ -30,7 +30,7 @@ CHOSEN = [
 
 
 def test_episodes(tmp_path: Path) -> None:
-    tasks = [with_textures(arena_task(*names), INSTALLED) for *names, _, _, _ in CHOSEN]
+    tasks = [with_protocol(arena_task(*names), textures=INSTALLED) for *names, _, _, _ in CHOSEN]
     worlds = [World(task, image_size=(64, 64)) for task in tasks]
     jobs = []
     for world, (suite, level, name, index, seed, earlier) in zip(worlds, CHOSEN, strict=True):

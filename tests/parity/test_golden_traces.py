@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World, load_suite
-from pytest_vla.plan.task import with_textures
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.policies.view import policy_view
 from tests.support.data import data_root
 from tests.support.pictures import as_drawn
@@ -30,7 +30,7 @@ def suite_of(name: str) -> str:
 def test_trace_repeats_bit_for_bit(name: str) -> None:
     trace, meta = load(_FOLDER, name)
     assert meta["mujoco"] == MUJOCO
-    task = with_textures(libero_task(meta["suite"], Path(meta["bddl"]).stem), TEXTURES[MUJOCO])
+    task = with_protocol(libero_task(meta["suite"], Path(meta["bddl"]).stem), textures=TEXTURES[MUJOCO])
     assert load_suite(meta["suite"], data=data_root()).tasks[meta["task_index"]].name == task.name
     with World(task) as world:
         world.reset(init_state=meta["init_index"], scene_seed=meta["seed"], settle=False)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_vla import World
 from pytest_vla.plan.choices import INSTALLED
-from pytest_vla.plan.task import with_textures
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.sim.lazy_observation import Observation
 from tests.support.data import libero_data
 from tests.support.reference import job, run_upstream, smooth_actions
@@ -33,7 +33,7 @@ def test_episodes_with_pictures(tmp_path: Path) -> None:
     upstream = run_upstream(jobs, tmp_path)
     for number, (suite, name, _, seed, earlier) in enumerate(chosen):
         actions, state = jobs[number]["actions"], jobs[number]["init_state"]
-        with World(with_textures(libero_task(suite, name), INSTALLED), image_size=(128, 128)) as world:
+        with World(with_protocol(libero_task(suite, name), textures=INSTALLED), image_size=(128, 128)) as world:
             if earlier:
                 world.reset(scene_seed=seed + 1, settle=False)
                 for action in actions[:earlier]:

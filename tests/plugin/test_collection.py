@@ -268,6 +268,7 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
             ("--vla-suite=libero_goal", "--vla-model=random", "--vla-results=test_mine.py"),
             "--vla-results=*test_mine.py: the folder cannot be written*",
         ),
+        (("--vla-suite=libero_goal", "--vla-steps=0"), "*argument --vla-steps: '0' is not a number of steps, 1 to *"),
         (("--vla-suite=libero_goal", "--vla-replan=0"), "*argument --vla-replan: '0' is not a number of steps*"),
         (
             (STOVE.replace("turn_on", "turn_off"), "--vla-model=random"),

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vla.records.counting import standings
 from pytest_vla.records.record import Record
+from pytest_vla.show.restored import restored_task
 from tests.support import runs as runs_support
 from tests.support.runs import records_of, run_names
 from tests.support.workers import BOTH
@@ -113,6 +115,33 @@ def test_actions_that_are_clipped_are_told(vla: Run, project: pytest.Pytester) -
     assert "actions clipped" not in vla(*STOVE, "--vla-model=wild:rounded").stdout.str()
     (record,) = last_records(project).values()
     assert record.metrics["clipped_actions"] == 300.0
+
+
+def test_another_step_budget_is_a_condition_of_the_episode(vla: Run, project: pytest.Pytester) -> None:
+    given = ("--vla-steps=7", "--vla-settle-steps=3")
+    result = vla(*STOVE, "--vla-model=policies:still", *given)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "vla: step budget 7 (libero_goal has 300): *",
+            "vla: settle steps 3 (libero_goal has 10): *",
+            "not done after 7 of 7 steps",
+            "*--vla-steps=7 --vla-settle-steps=3 *",
+        ]
+    )
+    (record,) = last_records(project).values()
+    assert (record.steps, record.protocol["max_steps"], record.protocol["settle_steps"]) == (7, 7, 3)
+    task = restored_task(record, None)
+    assert (task.protocol.max_steps, task.protocol.settle_steps) == (7, 3)
+    # Another case than with the suite's own numbers: none of the two counts as a repeat of the other.
+    vla(*STOVE, "--vla-model=policies:still").assert_outcomes(failed=1)
+    (own,) = last_records(project).values()
+    assert [status.how for status in standings([record, own])] == ["counts", "counts"]
+    # What the suite has anyway is no change.
+    same = vla(*STOVE, "--vla-model=policies:still", "--vla-steps=300", "--vla-settle-steps=10")
+    assert "step budget" not in same.stdout.str()
+    (again,) = last_records(project).values()
+    assert again.protocol == own.protocol
 
 
 def test_the_command_that_is_shown_runs_just_that_item(vla: Run, project: pytest.Pytester) -> None:

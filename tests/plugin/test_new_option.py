@@ -44,7 +44,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the package lies with two options more in its table, and not a line elsewhere."""
     site = tmp_path_factory.mktemp("site")
     package = site / "pytest_vla"
-    for file in (REPOSITORY / "pytest_vla").rglob("*.py"):
+    files = [file for pattern in ("*.py", "*.toml", "*.gz") for file in (REPOSITORY / "pytest_vla").rglob(pattern)]
+    for file in files:
         copy = package / file.relative_to(REPOSITORY / "pytest_vla")
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(file.read_bytes())

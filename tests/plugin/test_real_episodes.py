@@ -12,7 +12,7 @@ from pytest_vla import World
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.kernels import in_force
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.task import with_textures
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED
 from pytest_vla.records.record import Record
 from tests.support.data import data_root, needs_data
@@ -81,7 +81,7 @@ class Pinned:
 @needs_data
 def test_an_episode_is_upstreams_and_its_policy_sees_what_checkpoints_were_trained_on() -> None:
     trace, meta = load(FOLDERS[MUJOCO], "libero_goal_0")
-    task = with_textures(libero_task(meta["suite"], Path(meta["bddl"]).stem), TEXTURES[MUJOCO])
+    task = with_protocol(libero_task(meta["suite"], Path(meta["bddl"]).stem), textures=TEXTURES[MUJOCO])
     actions = trace["traj_actions"][task.protocol.settle_steps :]
     last = 62 if SAME_KERNELS else 30
     seen: dict[str, Any] = {}

@@ -35,7 +35,7 @@ FITTING = replace(
 # Whoever reads a log a year later looks a code up: neither names nor meanings move.
 SEVERITIES = {
     **{f"VLA-P{number:03}": "error" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 101, 102, 104, 105, 106, 110)},
-    **{f"VLA-P{number:03}": "warning" for number in (9, 11, 12, 103, 107, 108, 109, 111, 112)},
+    **{f"VLA-P{number:03}": "warning" for number in (9, 11, 12, 14, 103, 107, 108, 109, 111, 112)},
 }
 
 

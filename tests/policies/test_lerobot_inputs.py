@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import lerobot
 from pytest_vla.policies.builtin import CHECKPOINTS
-from pytest_vla.policies.lerobot_inputs import Inputs, read_inputs
-from pytest_vla.policies.load import load_policy
+from pytest_vla.policies.fit import Traits, check_fit
+from pytest_vla.policies.lerobot_inputs import Inputs, read_cameras, read_inputs
+from pytest_vla.policies.load import check_model, load_policy
 from pytest_vla.policies.spec import ModelSpec
 
 SCENE, WRIST = "agentview_image", "robot0_eye_in_hand_image"
@@ -52,6 +54,60 @@ def seen(inputs: Inputs) -> dict[str, str]:
 )
 def test_cameras_are_found_by_name_and_then_by_order(names: list[str], expected: list[str]) -> None:
     assert seen(read_inputs(config(*names), {})) == dict(zip(names, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("names", "guessed"),
+    [
+        (["image", "image2"], []),
+        (["left", "right"], ["left", "right"]),
+        (["gripper", "left"], []),
+        (["left"], ["left"]),
+    ],
+)
+def test_what_only_the_order_decides_is_a_guess(names: list[str], guessed: list[str]) -> None:
+    assert [key.rpartition(".")[2] for key in read_inputs(config(*names), {}).guessed] == guessed
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        (["left", "right"], "left:robot0_eye_in_hand,right:agentview", [WRIST, SCENE]),
+        (["left", "right"], "left:robot0_eye_in_hand_image", [WRIST, SCENE]),
+        (["wrist_image", "image"], "observation.images.wrist_image:agentview", [SCENE, WRIST]),
+        (["front", "side", "wrist"], "front:agentview, side:agentview", [SCENE, SCENE, WRIST]),
+    ],
+)
+def test_cameras_are_as_they_are_typed(names: list[str], text: str, expected: list[str]) -> None:
+    found = read_inputs(config(*names), {}, read_cameras(text))
+    assert seen(found) == dict(zip(names, expected, strict=True))
+    assert found.guessed == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("cameras=left:front", "cameras=left:front: expected NAME:CAMERA.*agentview or robot0_eye_in_hand"),
+        ("cameras=left", "expected NAME:CAMERA"),
+        ("camera=left:agentview", "takes no argument 'camera'. Did you mean cameras"),
+    ],
+)
+def test_cameras_that_are_not_there_are_refused_early(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(VlaError, match=complaint):
+        check_model(ModelSpec(f"lerobot:somewhere?{text}", tmp_path))
+
+
+def test_a_picture_that_the_policy_does_not_have_is_told() -> None:
+    with pytest.raises(VlaError, match=r"no picture 'lefft'\. Did you mean left\? It has left, right"):
+        read_inputs(config("left", "right"), {}, read_cameras("lefft:agentview"))
+
+
+def test_a_guess_is_a_finding() -> None:
+    traits = Traits(cameras=("left=agentview_image", "right=robot0_eye_in_hand_image"), guessed=("left", "right"))
+    (found,) = check_fit(traits, load_suite("tabletop"))
+    assert (found.code, found.severity) == ("VLA-P014", "warning")
+    assert "left=agentview_image" in found.message
+    assert check_fit(Traits(cameras=traits.cameras), load_suite("tabletop")) == ()
 
 
 def test_a_single_picture_without_a_name_of_its_own_is_the_scene() -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.load import check_model, check_untyped, digest_of, policy_digest, resolve_policy
+from pytest_vla.expert.policy import careless_policy
+from pytest_vla.policies.base import is_batch_policy
+from pytest_vla.policies.load import check_model, check_untyped, digest_of, load_policy, policy_digest, resolve_policy
 from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.policies.spec import ModelSpec
 
@@ -36,6 +38,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def test_random(folder: Path) -> None:
     check_model(ModelSpec("random", folder))
     assert resolve_policy(ModelSpec("random", folder)) is random_policy
+
+
+def test_the_text_of_the_option_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert is_batch_policy(load_policy("tiny@early"))
+    assert load_policy("expert?careful=no") is careless_policy
+    with pytest.raises(VlaError, match="takes no argument 'carefull'"):
+        load_policy("expert?carefull=no")
 
 
 def test_a_file_is_relative_to_the_folder(folder: Path) -> None:

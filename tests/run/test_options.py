@@ -38,6 +38,8 @@ TYPED = {
     "premises": ("ignore",),
     "textures": ("trained", "installed"),
     "replan": ("1", "50"),
+    "settle-steps": ("0", "25"),
+    "steps": ("1", "720"),
     "run-seed": ("0", "4294967295"),
     "device": ("cpu", "cuda:0,cuda:1"),
     "max-batch": ("1", "9999"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import Task, with_rules
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Mover
@@ -86,7 +86,7 @@ def test_settling_is_part_of_the_motion(world: World) -> None:
 
 
 def test_as_documented_a_motion_begins_where_the_object_is(world: World) -> None:
-    assert world.switch(with_rules(TASK, "paper"), BOTH)
+    assert world.switch(with_protocol(TASK, rules="paper"), BOTH)
     world.reset(4, scene_seed=9, settle=False)
     assert np.array_equal(world.data.mocap_pos[0], position(world, "box_1"))
     start = (world.data.mocap_pos[0].copy(), world.data.mocap_quat[0].copy())
@@ -225,7 +225,7 @@ def test_a_world_stops_what_ran_into_something_as_its_rules_say(
     def changed(problem: Problem) -> Problem:
         return replace(problem, movers=(into_the_bowl, BOTTLE), cost=(cost,))
 
-    assert world.switch(with_rules(TASK, rules), Variation("layout.hit", "layout", "hit", problem=(changed,)))
+    assert world.switch(with_protocol(TASK, rules=rules), Variation("layout.hit", "layout", "hit", problem=(changed,)))
     world.reset(0, settle=False)
     for _ in range(15):
         world.step(IDLE)

@@ -23,6 +23,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "instructions": st.lists(st.text(), max_size=4).map(tuple),
     "chunk": COUNTS,
     "draws": st.booleans(),
+    "cameras": st.lists(st.text(), max_size=2).map(tuple),
+    "guessed": st.lists(st.text(), max_size=2).map(tuple),
 }
 
 
