@@ -288,6 +288,19 @@ def check_servers(model: str, addresses: Sequence[Address], make: Make, expected
             )
 
 
+def weights_note(policy: object) -> str:
+    """Return a note if new weights behind a server's address may go unnoticed; empty for any other policy.
+
+    Raises:
+        EpisodeError: the server cannot be asked.
+    """
+    if not isinstance(policy, OneServer | ServersPolicy) or not (digest := policy.digest or SAID).endswith(SAID):
+        return ""
+    if digest == SAID:
+        return "the server says nothing of its policy, so other weights behind its address cannot be noticed"
+    return "other weights behind the server's address are noticed only if its description of itself changes with them"
+
+
 def differences(one: Said, other: Said) -> str:
     """Return the differences between two servers' descriptions as text, empty if there are none."""
     first, second = dict(_flat(one)), dict(_flat(other))

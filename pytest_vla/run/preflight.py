@@ -256,9 +256,13 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         # A server that is gone; the episodes tell it.
         return ()
     told: tuple[str, ...] = ()
+    if hasattr(policy, "recover"):
+        from pytest_vla.policies.servers import weights_note
+
+        told += tuple(filter(None, [weights_note(policy)]))
     if traits.draws is False and known_to_draw(selection.settings.spec) is None:
         # Nothing said so before it was loaded.
-        told = check_starts(selection, traits.draws)
+        told += check_starts(selection, traits.draws)
     found = {}
     for name in suites:
         wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}

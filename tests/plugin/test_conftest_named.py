@@ -146,8 +146,8 @@ def test_numpy_before_the_kernels_is_told_with_what_pins_them(
     found, said = kernels_of()
     assert found == {kernels.TOO_LATE}
     assert said == (
-        "vla: kernels are native: numpy was imported first; records may differ between machines. If "
-        f"a plugin imports it, put {kernels.how_to_pin()} before the command, or use workers (-n 1)"
+        "vla: kernels are native: numpy was imported first, by conftest; records may differ between machines. Leave "
+        f"it out (-p no:conftest), put {kernels.how_to_pin()} before the command, or use workers (-n 1)"
     )
     assert kernels_of("-n1") == ({"pinned"}, ""), "workers begin with the environment"
     for setting in shlex.split(kernels.how_to_pin()):

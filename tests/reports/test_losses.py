@@ -10,6 +10,7 @@ from pytest_vla.reports.gates import (
     LONG,
     SHORT,
     brief_lines,
+    group_reason,
     loss_lines,
     loss_markdown,
     loss_table,
