@@ -7,6 +7,7 @@ pytest's plugins with a project's ``conftest.py``, and modules named by ``-p``. 
 way, by their modules ``extension.py``.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -86,3 +87,18 @@ def pytest_vla_episode_finished(record: "Record") -> None:
     Called once per episode, in the process that was started by hand, never in a worker. Its exceptions become warnings,
     and the run continues.
     """
+
+
+class HookPlugin:
+    """Declares the hooks to pytest; a plugin of its own (``vla_hooks``), so that ``-p no:vla`` leaves them known.
+
+    Without it, pytest would refuse every ``conftest.py`` that has one of them.
+    """
+
+    @staticmethod
+    def pytest_addhooks(pluginmanager: pluggy.PluginManager) -> None:
+        """Declare the hooks, unless that was done."""
+        known = getattr(pluginmanager.hook, "pytest_vla_suites", None)
+        # A plugin that was loaded before may have the hook.
+        if known is None or known.spec is None:
+            pluginmanager.add_hookspecs(sys.modules[__name__])

@@ -47,9 +47,9 @@ _HOOKS = "vla-run"
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks by which other packages add suites and more."""
-    from pytest_vla import hookspecs
+    from pytest_vla.hookspecs import HookPlugin
 
-    pluginmanager.add_hookspecs(hookspecs)
+    HookPlugin.pytest_addhooks(pluginmanager)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -68,6 +68,15 @@ def test_the_plugin_is_really_there(foreign: Path) -> None:
     assert "--vla-suite" not in pytest_says(foreign, "--help", "-p", "no:vla")[1]
 
 
+def test_without_the_plugin_a_conftest_may_have_its_hooks(foreign: Path) -> None:
+    (foreign / "conftest.py").write_text("def pytest_vla_suites():\n    raise SystemExit('not without the plugin')\n")
+    code, text, _ = pytest_says(foreign, "-p", "no:vla")
+    assert (code, "INTERNALERROR" in text) == (0, False)
+    # A name that is no hook is an error all the same.
+    (foreign / "conftest.py").write_text("def pytest_vla_suits():\n    return []\n")
+    assert "unknown hook 'pytest_vla_suits'" in "".join(map(str, pytest_says(foreign, "-p", "no:vla")))
+
+
 def test_loading_the_plugin_imports_nothing_heavy() -> None:
     script = f"import sys, pytest_vla, pytest_vla.plugin; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
