@@ -348,8 +348,10 @@ def check_kind(kind: VariationKind, task: Task, seeds: tuple[int, ...] = (0, 1))
         for label in checked.labels():
             for seed in seeds:
                 try:
-                    made = _made(checked, task, label, seed)
-                    first, second = (_episode_of(pool(task, made), made, seed, actions) for _ in range(2))
+                    made, given = _made(checked, task, label, seed)
+                    first, second, third = (
+                        _episode_of(pool(task, each), each, seed, actions) for each in (made, made, given)
+                    )
                 except EpisodeError:
                     raise
                 except VlaError as error:
@@ -357,14 +359,15 @@ def check_kind(kind: VariationKind, task: Task, seeds: tuple[int, ...] = (0, 1))
                     continue
                 fits = True
                 _assert_alike(first, second, f"{label}: a second episode of seed {seed} differs")
+                _assert_alike(first, third, f"{label}: apply called again with the parameters of seed {seed} differs")
     finally:
         pool.close()
     if not fits:
         raise unfit or AssertionError(f"{kind.name} has no labels: its levels and parts are empty")
 
 
-def _made(kind: VariationKind, task: Task, label: str, seed: int) -> Variation:
-    """Return a variation that was drawn twice and given back from its record. Raises AssertionError, VlaError."""
+def _made(kind: VariationKind, task: Task, label: str, seed: int) -> tuple[Variation, Variation]:
+    """Return a variation that was drawn twice, and what its record gives back. Raises AssertionError, VlaError."""
     level, part = level_of(label) if kind.levels else 0, "" if kind.levels else part_of(label, kind.name)
     made, again = (kind.make(Draw(task, label, seed, level, part)) for _ in range(2))
     if _recorded(made) != _recorded(again):
@@ -380,7 +383,7 @@ def _made(kind: VariationKind, task: Task, label: str, seed: int) -> Variation:
     now = json.loads(_recorded(given))["parameters"]
     if given.instruction != made.instruction or any(name not in now or now[name] != told[name] for name in told):
         raise AssertionError(f"{label}: its record {_recorded(made)} gives back {_recorded(given)}")
-    return made
+    return made, given
 
 
 def _recorded(variation: Variation) -> str:

@@ -139,6 +139,11 @@ def _restless(task: Task, params: Any) -> Edits:
     return Edits(pictures=(lambda: lambda picture, camera, step: picture + np.uint8(next(counted)),))
 
 
+def _drawing(task: Task, params: Any) -> Edits:
+    drawn = next(counted) % 100 / 100
+    return Edits(actions=(lambda: lambda action: action * drawn,))
+
+
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
@@ -146,6 +151,7 @@ def _restless(task: Task, params: Any) -> Edits:
         ({"sample": lambda draw: {"loss": 0.7}}, "variation-broken: .*: the kind ours.weaker: sample drew for"),
         ({"apply": lambda task, params: Edits()}, "ours.weaker-L1: with seed 0 it changes nothing"),
         ({"apply": _restless}, "a second episode of seed 0 differs: front_image differs at step 0"),
+        ({"apply": _drawing}, "apply called again with the parameters of seed 0 differs"),
         ({"apply": lambda task, params: Edits("please", told={})}, "its record lacks the parameters loss"),
         (
             {"apply": lambda task, params: Edits("please", told={**params, "way": next(counted)}), "levels": ()},
