@@ -61,7 +61,7 @@ class Run:
         pid: the id of that process.
         process: distinguishes it from later processes with the same id; None if the system does not provide it.
         planned: the number of items with an episode.
-        picked: the option that selected items by the outcomes of earlier runs, such as ``--lf``, or None.
+        picked: what selected items by the outcomes of earlier runs, ``--lf``, ``--sw`` or ``replay.txt``, or None.
         counts: the numbers of items by the outcome of the episode that counts.
         repeats: the complete episodes that do not count.
         decided: the number of items without an episode because a sequential gate had decided their group.

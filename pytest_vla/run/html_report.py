@@ -22,7 +22,7 @@ from pytest_vla.reports.gates import Replay
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.sections import Named, make_sections, plain_options
 from pytest_vla.run.command_lines import command_line, named_plugins
-from pytest_vla.run.resume import Invocation, read_invocation
+from pytest_vla.run.resume import REPLAYED, Invocation, read_invocation
 from pytest_vla.run.selection import as_typed
 from pytest_vla.run.settings import SHOWN_ALONE, Settings
 from pytest_vla.util.files import whole_file
@@ -38,9 +38,6 @@ _MOST_IDS = 3
 
 _MARKS = ("-", "@")
 """What pytest takes for an option, or for a file of arguments."""
-
-REPLAYED = "replay.txt"
-"""The file in a run's folder with the ids that a printed command runs again, which pytest reads as ``@FILE``."""
 
 
 class _Recipe(NamedTuple):

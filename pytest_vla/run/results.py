@@ -33,7 +33,7 @@ from pytest_vla.run.failures import NOT_DONE, FailedReports, as_it_ended, is_not
 from pytest_vla.run.gate import GateConfig, GateOutcome, GateVerdicts, agree, gated_lines, judge_by, kept_of
 from pytest_vla.run.nodes import Collected, collected_of
 from pytest_vla.run.record_transport import RecordReceiver
-from pytest_vla.run.resume import lf_option
+from pytest_vla.run.resume import picking_option
 from pytest_vla.run.sharding import is_empty_shard, kept_of_shard
 from pytest_vla.run.stored import Closed, StoredRun
 from pytest_vla.run.terminal import RunReporter
@@ -96,7 +96,8 @@ class RunGate:
         if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
             return
         try:
-            if option := lf_option(self._context.config, collected.nodes):
+            context = self._context
+            if option := picking_option(context.config, collected.nodes, context.settings.results):
                 raise VlaError(
                     f"{option} selects items by their earlier outcomes, which would bias the comparison with the "
                     "baseline: leave it out, or run without --vla-baseline (-o vla_baseline=)"

@@ -453,7 +453,8 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-# Whether pytest ran what it had picked by the outcomes of an earlier run: ``--lf`` and ``--sw``.
+# Whether pytest ran what was picked by the outcomes of an earlier run: ``--lf``, ``--sw``, and the cases that a gate
+# found lost.
 #
 # Such a run is of what failed, so that its rate says nothing of the policy: where the same policy has tried a case
 # before, that record counts. With these options pytest also runs everything, where nothing is known to have failed;
@@ -461,17 +462,24 @@ def _text(value: object) -> str:
 
 LAST_FAILED, STEPWISE = "--lf", "--sw"
 
+REPLAYED = "replay.txt"
+"""The file in a run's folder with the ids that a printed command runs again, which pytest reads as ``@FILE``."""
+
 # Where pytest's cacheprovider and stepwise keep what failed; read before they write it anew at the end of the run.
 _FAILED_KEY, _STEP_KEY = "cache/lastfailed", "cache/stepwise"
 
 
-def lf_option(config: pytest.Config, nodes: Sequence[str]) -> str | None:
-    """Return the pytest option that selects items by earlier outcomes, or None if none does.
+def picking_option(config: pytest.Config, nodes: Sequence[str], results: Path) -> str | None:
+    """Return the argument of pytest that selects items by earlier outcomes, or None if none does.
 
     Args:
         config: pytest's; with workers, the controller's.
         nodes: ids of the items to run, in their order.
+        results: the folder of all runs, whose files of lost cases (`REPLAYED`) pick too.
     """
+    given = config.invocation_params
+    if nodes and any(_is_replay(given.dir, str(argument), results) for argument in given.args):
+        return REPLAYED
     cache: Any = getattr(config, "cache", None)
     if cache is None or not nodes:
         return None
@@ -484,3 +492,9 @@ def lf_option(config: pytest.Config, nodes: Sequence[str]) -> str | None:
         # Also where nothing had passed before it: whoever goes on until nothing fails picks the end of the run.
         return STEPWISE if isinstance(known, dict) and known.get("last_failed") == nodes[0] else None
     return None
+
+
+def _is_replay(here: Path, argument: str, results: Path) -> bool:
+    """Whether an argument, of which `config.args` has the lines only, is a file of lost cases of a run."""
+    path = (here / argument[1:]).resolve()
+    return argument.startswith("@") and path.name == REPLAYED and path.is_relative_to(results.resolve())

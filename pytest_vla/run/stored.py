@@ -20,7 +20,7 @@ from pytest_vla.run.command_lines import resume_command
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.failures import FAILED, watch_exit
 from pytest_vla.run.nodes import Collected
-from pytest_vla.run.resume import invocation_of, lf_option
+from pytest_vla.run.resume import invocation_of, picking_option
 from pytest_vla.run.sharding import planned_items, step_budgets
 from pytest_vla.run.time_budget import longest_known
 
@@ -172,7 +172,7 @@ class StoredRun:
                 invocation=invocation_of(settings, self._context.arguments, given.dir) | dict(agreed),
                 others=others,
                 shared=shared,
-                picked=lf_option(self._context.config, collected.nodes),
+                picked=picking_option(self._context.config, collected.nodes, settings.results),
             )
             return
         store.resume(self._run.name)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import scipy.special  # noqa: F401  # Before pytester, which would have it imported twice.
 
+from pytest_vla.cli import main
 from pytest_vla.records.store import open_store
 from tests.support import fake_repeats
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
@@ -165,7 +166,31 @@ def test_what_was_lost_is_said_with_one_command_that_runs_it_again(vla: Run, wor
     (command,) = re.findall(r"^replay: pytest (@.*)$", lines[4])
     result = vla(*shlex.split(command), workers)
     result.assert_outcomes(failed=6)
-    result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*"])
+    result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*", "replay.txt selected 6 episodes by earlier *"])
+
+
+@pytest.mark.usefixtures("base")
+def test_a_replay_is_no_sample(vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its cases were selected because they were lost: as with --lf, nothing is judged by them or saved."""
+    result = vla(*STOVE, FOUR, BASELINE)
+    (command,) = re.findall(r"^replay: pytest (@.*)$", result.stdout.str(), re.M)
+    result = vla(*shlex.split(command), BASELINE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "replay.txt selects items by their earlier outcomes" in result.stderr.str()
+    vla(*shlex.split(command))
+    with open_store(project.path / ".vla", create=False) as store:
+        newest, *_ = store.runs()
+        assert (newest.picked, newest.planned) == ("replay.txt", 6)
+    capsys.readouterr()
+    for arguments in (["gate", "--baseline=base.json"], ["baseline", "save", "-o", "new.json"]):
+        assert main(arguments) != 0
+        assert "(replay.txt): only episodes selected by their earlier outcome" in capsys.readouterr().err
+    # Another file of ids is a selection as any other.
+    (project.path / "replay.txt").write_text("libero_goal::test_episode[turn_on_the_stove-seed4]\n")
+    vla("@replay.txt", FOUR)
+    with open_store(project.path / ".vla", create=False) as store:
+        newest, *_ = store.runs()
+        assert newest.picked is None
 
 
 @pytest.mark.usefixtures("base")
