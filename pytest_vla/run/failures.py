@@ -6,16 +6,18 @@ In a run with a gate a failed episode is reported as *not done*, a skip to whoev
 
 import copy
 import os
+import re
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import pytest
 
 from pytest_vla.records.record import Record
 from pytest_vla.run.context import context_of
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import counted, printable_lines
 
 NO_POLICY = "the policy cannot be loaded: "
 MISFIT = "the policy does not fit: "
@@ -97,7 +99,12 @@ def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
 
 
 MOST_SHOWN = 3
-"""The failed episodes that pytest's section of failures has without -v."""
+"""The failed episodes, and the broken ones, that pytest's sections have without -v."""
+
+MOST_LISTED = 10
+"""With more failed and broken episodes than these, pytest's list at the end, below the results, has none of them."""
+
+_DEFAULT_LISTS = "fE"
 
 _CHARGE = " " * 4
 """How the lines of single charges begin."""
@@ -113,6 +120,7 @@ class FailedReports:
         """Whether the policy could not be loaded, or did not fit."""
         self._of: Counter[str] = Counter()
         self._episodes: list[pytest.TestReport] = []
+        self._broken: list[tuple[pytest.TestReport, str]] = []
 
     def add(self, report: pytest.TestReport, name: str, record: Record | None) -> None:
         """Count a report.
@@ -131,29 +139,72 @@ class FailedReports:
             if _is_failure(report, record) and not _says_more(report):
                 self.excused += 1
                 self._episodes.append(report)
+            elif record is not None and record.of_suite and record.outcome == "error" and report.when != "teardown":
+                self._broken.append((report, record.reason or record.outcome))
 
     def of(self, name: str) -> int:
         """Return how many reports of an item failed."""
         return self._of[name]
 
-    def fold(self) -> str:
-        """Keep pytest's section of failures short: a failed episode is a result, and there may be hundreds.
+    def fold(self, reporter: pytest.TerminalReporter | None) -> tuple[str, ...]:
+        """Keep pytest's sections and its list at the end short: a failed episode is a result; there may be hundreds.
 
-        Files of results have the whole texts already.
+        Other plugins have the whole texts already, and the reporter's `stats` stay as they are for them.
+
+        Args:
+            reporter: pytest's; None if there is none.
 
         Returns:
-            A line on what is not shown; empty if all is.
+            Lines on what is not shown, and how it is; empty if all is.
         """
-        for report in self._episodes:
-            lines = (line for line in str(report.longrepr).splitlines() if not line.startswith(_CHARGE))
-            report.longrepr = "\n".join(line.removesuffix(":") for line in lines)
-        for report in self._episodes[MOST_SHOWN:]:
-            # pytest's mark of a failure that was shown before.
-            report._pdbshown = True  # type: ignore[attr-defined]
-        more = len(self._episodes) - MOST_SHOWN
-        return (
-            f"{MOST_SHOWN} of {len(self._episodes)} failed episodes are shown above; -v shows all" if more > 0 else ""
-        )
+        if reporter is None:
+            return ()
+        failed, broken = self._episodes, [report for report, _ in self._broken]
+        is_listed = len(failed) + len(broken) <= MOST_LISTED or _asks_for_lists(reporter.config)
+        if not is_listed:
+            _leave_out(reporter, "short_test_summary", [*failed, *broken])
+        rest = Counter[str]()
+        if is_short := reporter.config.option.tbstyle == "auto":
+            for report in failed:
+                lines = (line for line in str(report.longrepr).splitlines() if not line.startswith(_CHARGE))
+                report.longrepr = "\n".join(line.removesuffix(":") for line in lines)
+            for report in (*failed[MOST_SHOWN:], *broken[MOST_SHOWN:]):
+                # pytest's mark of a failure that was shown before; its section of errors does not know it.
+                report._pdbshown = True  # type: ignore[attr-defined]
+            _leave_out(reporter, "summary_errors", broken[MOST_SHOWN:])
+            rest.update(reason for _, reason in self._broken[MOST_SHOWN:])
+        told, reasons = [], ", ".join(f"{number} {reason}" for reason, number in rest.most_common())
+        for what, flag, number in (("failed", "-rf", len(failed)), ("broken", "-rE", len(broken))):
+            if is_short and number > MOST_SHOWN:
+                others = f" (not shown: {reasons})" * (what == "broken")
+                how = "-v shows all" if is_listed else f"{flag} lists all, -v shows them in full"
+                told.append(f"{MOST_SHOWN} of {number} {what} episodes are shown above{others}; {how}")
+            elif number and not is_listed:
+                told.append(f"{counted(number, f'{what} episode')} not listed below: {flag} lists them")
+        return tuple(told)
+
+
+def _asks_for_lists(config: pytest.Config) -> bool:
+    """Whether the user says by ``-r`` what pytest lists at the end, even if that is its default."""
+    lasting = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    given = (*lasting, *map(str, config.invocation_params.args))
+    return config.option.reportchars != _DEFAULT_LISTS or any(re.match("-[vqslx]*r", text) for text in given)
+
+
+def _leave_out(reporter: pytest.TerminalReporter, section: str, reports: Sequence[pytest.TestReport]) -> None:
+    """Have pytest print a section, a method of the reporter's, without these reports."""
+    write, hidden = getattr(reporter, section), set(map(id, reports))
+
+    def write_rest() -> None:
+        whole = dict(reporter.stats)
+        try:
+            for key in whole.keys() & {"failed", "error"}:
+                reporter.stats[key] = [report for report in whole[key] if id(report) not in hidden]
+            write()
+        finally:
+            reporter.stats.update(whole)
+
+    setattr(reporter, section, write_rest)
 
 
 # `os._exit` while a run goes on: a policy that calls it must not end pytest with code 0 and episodes missing.

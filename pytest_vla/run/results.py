@@ -379,7 +379,7 @@ class Results:
         self.tracking = make_tracking(context, self._telling.once)
         """The run in trackers of experiments; a plugin of its own. None if no tracker is asked for."""
         self._verdict: tuple[str, ...] = ()
-        self._folded = ""
+        self._folded: tuple[str, ...] = ()
 
     def begin(self, collected: Collected, workers: int) -> None:
         """Enter the run into the store, and print what is to come: the items of this invocation are known.
@@ -542,14 +542,14 @@ class Results:
             self._write_summaries(session)
             self._write_report(session)
             self._end_tracking(session)
-            if self._config.get_verbosity() <= 0 and self._config.option.tbstyle == "auto":
-                self._folded = self._failures.fold()
+            if self._config.get_verbosity() <= 0:
+                self._folded = self._failures.fold(self._telling.reporter)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print how the run went."""
         lines = closing_lines(self._context.findings.utilisation, len(self._so_far.new))
-        lines = (*filter(None, [self._folded]), *lines)
-        self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict, lines)
+        about = (self.records, self._stored.closed, self._verdict)
+        self._telling.summary(terminalreporter, *about, lines, self._folded)
 
     def _write_summaries(self, session: pytest.Session) -> None:
         settings = self._settings

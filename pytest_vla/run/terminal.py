@@ -77,7 +77,7 @@ MOST_SINGLE_TASKS = 9
 def _without_single_episodes(
     lines: "tuple[SummaryLine, ...]", records: Sequence[Record], width: int | None
 ) -> "tuple[SummaryLine, ...]":
-    """Replace the rows of many tasks with one unvaried episode each by a line; the FAILED lines name the failures."""
+    """Replace the rows of many tasks with one unvaried episode each by a line."""
     from pytest_vla.metrics.extra_metrics import by_origin
     from pytest_vla.metrics.rates import is_plain
     from pytest_vla.metrics.selection import observations
@@ -222,8 +222,9 @@ class RunReporter:
         closed: Closed,
         verdict: Sequence[str],
         utilisation: Sequence[str] = (),
+        folded: Sequence[str] = (),
     ) -> None:
-        """Print the rates and the verdict. With -q the rates are one line, with -qq only the verdict is printed.
+        """Print the rates and the verdict. With -q the rates are one line, with -qq there are none.
 
         Args:
             reporter: pytest's.
@@ -231,6 +232,7 @@ class RunReporter:
             closed: the run in the store, after its end.
             verdict: the verdict's lines.
             utilisation: lines on the use of device and cores.
+            folded: lines on what pytest's own sections leave out.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
         from pytest_vla.reports.terminal import LOOKS, SummaryLine, Tone
@@ -252,6 +254,7 @@ class RunReporter:
             lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
         if verbosity >= 0 and closed.items and (told := _succeeding_line(records)):
             lines = (*lines, SummaryLine(told))
+        lines = (*lines, *map(SummaryLine, folded))
         if verbosity >= 0:
             lines = (*lines, *map(SummaryLine, utilisation))
         if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):

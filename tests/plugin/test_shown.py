@@ -1,5 +1,6 @@
 """What a run with episodes shows and leaves, and that pytest's own options work with them."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -63,6 +64,63 @@ def test_the_traceback_of_what_broke_is_shown(vla: Run) -> None:
     result = vla(*STOVE, "--vla-model=policies:broken")
     result.stdout.fnmatch_lines(["*Captured traceback setup*", "*Traceback (most recent call last)*", "*1 / 0*"])
     result.stdout.no_fnmatch_line("*During handling of the above exception*")
+
+
+SEEDS = "--vla-seeds=0-12"
+
+
+@pytest.fixture
+def many(vla: Run, project: pytest.Pytester) -> Callable[..., pytest.RunResult]:
+    """Runs a policy of which eight episodes fail and five break, and a test of the user's that fails."""
+    project.makepyfile(
+        few="""
+        def policy(episode):
+            if episode.seed >= 8:
+                raise RuntimeError("no more")
+            return lambda observation: [[0.0] * 7]
+        """,
+        test_mine="def test_own():\n    assert False",
+    )
+    paths = ("test_mine.py", *STOVE, "--vla-model=few:policy", "--vla-steps=2")
+
+    def run(*arguments: str) -> pytest.RunResult:
+        return vla(*paths, *arguments)
+
+    return run
+
+
+@pytest.mark.parametrize("flags", [(), ("-q",), ("--tb=short",), ("-n2",)])
+def test_of_many_episodes_only_the_users_tests_are_listed_below_the_results(
+    many: Callable[..., pytest.RunResult], project: pytest.Pytester, flags: tuple[str, ...]
+) -> None:
+    result = many(SEEDS, "--junitxml=out.xml", *flags)
+    result.assert_outcomes(failed=9, errors=5)
+    text = result.stdout.str()
+    assert re.findall("^(?:FAILED|ERROR) (.*) - ", text, re.M) == ["test_mine.py::test_own"]
+    shown = 3 if "--tb=short" not in flags else 8
+    assert len(re.findall("^_+ test_episode.* _+$", text, re.M)) == shown
+    assert len(re.findall("^_+ ERROR at setup of .* _+$", text, re.M)) == min(shown, 5)
+    told = [line for line in result.outlines if "-rf" in line or "-rE" in line]
+    assert [line.split(" episodes ")[0] for line in told] == (
+        ["3 of 8 failed", "3 of 5 broken"] if shown == 3 else ["8 failed", "5 broken"]
+    )
+    assert ("2 policy-raised" in told[1]) == (shown == 3)
+    assert (project.path / "out.xml").read_text().count("RuntimeError: no more") >= 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "number"),
+    [
+        ((SEEDS, "-v"), 14),
+        ((SEEDS, "-rfE"), 14),
+        ((SEEDS, "-o", "addopts=-rfE"), 14),
+        (("--vla-seeds=2-11",), 11),
+    ],
+)
+def test_who_asks_for_lists_or_has_few_has_them(
+    many: Callable[..., pytest.RunResult], flags: tuple[str, ...], number: int
+) -> None:
+    assert len(re.findall("^(?:FAILED|ERROR) .* - ", many(*flags).stdout.str(), re.M)) == number
 
 
 def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) -> None:
