@@ -245,6 +245,9 @@ def _lost(records: Sequence[Record]) -> Iterator[SummaryLine]:
     if harms:
         several = len(harms) > 1
         suite, harm = min(harms, key=lambda each: each[1].change.value)
+        if harm.change.value >= 0:
+            yield SummaryLine("no dimension lost success against the benign twins")
+            return
         yield SummaryLine(
             f"largest loss: {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad"
         )
@@ -596,9 +599,10 @@ def _counting_notes(repetition: Repetition, items: Sequence[RunItem]) -> list[st
         notes.append(note)
     ran, changed = repetition.before
     if ran:
-        has = "1 of these episodes already has" if ran == 1 else f"{ran} of these episodes already have"
-        outcome = f"{changed} with a different outcome" if changed else "the outcome is the same"
-        notes.append(f"{has} a result from an earlier run ({outcome}). Multi-run reports use the earlier result")
+        outcome = f"{changed} ended differently" if changed else "same outcome"
+        notes.append(
+            f"{ran} of these episodes ran before ({outcome}); reports of several runs count the earlier result"
+        )
     if number := repetition.failed_at_first(items):
         notes.append(f"{counted(number, 'episode')} failed at first and passed when run again; the first result counts")
     if number := sum(item.outcome == "success" and item.node in repetition.retried for item in items):

@@ -22,7 +22,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, RULES
 from pytest_vla.run.arguments import declare_results
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, numbers_in_order
 
 if TYPE_CHECKING:
     from pytest_vla.gate.verdicts import GateJudgement, Terms
@@ -397,7 +397,7 @@ FINDINGS: dict[str, Finding] = {
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return each name once, sorted with numbers by value: ``step-800`` before ``step-12000``."""
-    return sorted(dict.fromkeys(names), key=_by_size)
+    return sorted(dict.fromkeys(names), key=numbers_in_order)
 
 
 def suspects(found: Mapping[int, Finding]) -> range:
@@ -437,8 +437,3 @@ def next_to_try(found: Mapping[int, Finding]) -> int | None:
 def at_most(checkpoints: int) -> int:
     """Return how many gates find the first bad one of so many suspects, if no gate is undecided."""
     return (checkpoints - 1).bit_length()
-
-
-def _by_size(name: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", name)
-    return [(1, int(part), part) if part.isdigit() and part.isascii() else (0, 0, part) for part in parts]

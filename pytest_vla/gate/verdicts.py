@@ -47,7 +47,7 @@ from pytest_vla.gate.evidence import (
 )
 from pytest_vla.metrics.statistics import holm
 from pytest_vla.plan.case import node_id
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, numbers_in_order
 
 # The successes lost against a baseline, by task and case by case.
 
@@ -121,13 +121,17 @@ def task_changes(sources: Mapping[str, Sequence[Pair | ComparedStratum]]) -> tup
         for (group, task, kind), n in found.items()
         if n[1] and n[3] and (task or n[3] < every[group])
     ]
-    return tuple(sorted(changes, key=lambda change: (-change.lost, change.baseline[1], change.group, change.name)))
+    return tuple(
+        sorted(
+            changes, key=lambda each: (-each.lost, each.baseline[1], each.group, numbers_in_order(each.name), each.name)
+        )
+    )
 
 
 def flips_of(
     sources: Mapping[str, Sequence[Pair | ComparedStratum]], changes: Iterable[TaskChange]
 ) -> tuple[Flip, ...]:
-    """Return the pairs with different outcomes: lost ones first, those of the tasks that lost most first.
+    """Return the pairs with different outcomes: lost ones first, those of tasks that lost most first, then by number.
 
     Args:
         sources: by the group's name; strata have no pairs.
@@ -141,8 +145,9 @@ def flips_of(
                 is_lost = pair.baseline.outcome == "success"
                 node = pair.new.test or node_id(pair.new.parts)
                 flip = Flip(group, pair.case, node, pair.new.run_seed, is_lost)
-                found.append((not is_lost, order[group, pair.task], pair.new.key, flip))
-    return tuple(flip for *_, flip in sorted(found, key=lambda each: each[:3]))
+                place = order[group, pair.task], numbers_in_order(pair.case), pair.new.key
+                found.append((not is_lost, place, flip))
+    return tuple(flip for *_, flip in sorted(found, key=lambda each: each[:2]))
 
 
 def _counted(source: Pair | ComparedStratum) -> tuple[tuple[bool, ...], tuple[bool, ...]]:

@@ -156,12 +156,15 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
 def _other_steps(selection: Selection) -> list[str]:
     """Return a note on each number of steps that is not the suites' own."""
     settings, notes = selection.settings, []
-    given = {"step budget": (settings.steps, "max_steps"), "settle steps": (settings.settle_steps, "settle_steps")}
-    for what, (number, name) in given.items():
+    given = (
+        ("step budget", settings.steps, "max_steps", "another step budget"),
+        ("settle steps", settings.settle_steps, "settle_steps", "other settle steps"),
+    )
+    for what, number, name, another in given:
         own = {suite: getattr(load_suite(suite, data=settings.data).protocol, name) for suite in selection.cases}
         if other := {suite: steps for suite, steps in own.items() if number not in (None, steps)}:
             told = ", ".join(f"{suite} has {steps}" for suite, steps in other.items())
-            notes.append(f"{what} {number} ({told}): these episodes are compared with none that ran by another number")
+            notes.append(f"{what} {number} ({told}): not compared with episodes that had {another}")
     return notes
 
 
@@ -173,10 +176,12 @@ def _instructions_of_files(selection: Selection) -> list[str]:
         tasks = [suite.task(key) for key in dict.fromkeys(case.task_key for case in cases)]
         odd = [task for task in tasks if not is_sentence(language_of(task.name)) and task.world is None]
         if told := [task for task in odd if task.language == file_language(task)]:
-            which = f"{counted(len(told), 'task')} of {name}" if len(told) > 1 else f"{name}/{told[0].key}"
+            one, text = told[0].name, repr(printable(told[0].language))
             notes.append(
-                f"instruction of {which}: the file's :language, as a name like {told[0].name} is no sentence "
-                f"({printable(told[0].language)!r})"
+                f"{counted(len(told), 'task')} of {name} have names like {one}, which are no sentences, so their "
+                f"instructions are their files' :language ({text})"
+                if len(told) > 1
+                else f"the task name {one} is no sentence, so its instruction is its file's :language ({text})"
             )
     return notes
 

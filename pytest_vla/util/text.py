@@ -63,6 +63,14 @@ LAST_SEED = 2**32 - 1
 """Scene seeds are numpy's, which have 32 bits."""
 
 
+def numbers_in_order(text: str) -> list[tuple[int, int, str]]:
+    """Return the key that sorts texts with their numbers by size, such as ``seed2`` before ``seed10``."""
+    # Texts are at even places, numbers at odd ones; of two numbers the longer one is larger.
+    parts = enumerate(re.split(r"([0-9]+)", text))
+    key = ((place % 2, part.lstrip("0") if place % 2 else part) for place, part in parts)
+    return [(is_number, len(part) * is_number, part) for is_number, part in key]
+
+
 def parse_seeds(text: str) -> tuple[int, ...]:
     """Parse seeds from ``0-9``, ``0,3,7`` or ``0-4,10``: in the order written, each once. Raises VlaError."""
     seeds: dict[int, None] = {}

@@ -51,6 +51,14 @@ def test_lost_cases_come_before_gained_ones_and_of_the_worst_task_first() -> Non
     assert flips[0].node == "libero_goal::test_episode[b-seed1]"
 
 
+def test_numbers_are_in_order() -> None:
+    judgement = judged(side(("a_10", "++"), ("a_9", "+" * 12)), side(("a_10", "--"), ("a_9", "++" + "-" * 10)))
+    seeds = [flip.case.partition("seed")[2].rstrip("]") for flip in judgement.flips]
+    assert seeds == [*map(str, range(2, 12)), "0", "1"]
+    judgement = judged(side(("a_10", "++"), ("a_9", "++")), side(("a_10", "--"), ("a_9", "--")))
+    assert [change.task for change in judgement.tasks] == ["libero_goal/a_9", "libero_goal/a_10"]
+
+
 def test_what_is_not_counted_on_both_sides_is_in_no_count() -> None:
     judgement = judged(side(("a", "++e+")), side(("a", "+e--")))
     assert judgement.tasks == (TaskChange("libero_goal[benign]", "libero_goal/a", (2, 2), (1, 2)),)

@@ -339,12 +339,12 @@ def test_an_episode_that_another_plugin_runs_again_after_a_crash_is_handed_out_o
 def test_a_run_of_everything_says_what_had_run_before(vla: Run, draws: Callable[..., None]) -> None:
     draws("fs", "s", "f")
     first = vla(*STOVE, MODEL, "--vla-seeds=0-2")
-    assert "from an earlier run" not in first.stdout.str()
+    assert "ran before" not in first.stdout.str()
     again = vla(*STOVE, MODEL, "--vla-seeds=0-2")
     again.stdout.fnmatch_lines(
         [
             "libero_goal * 3 * 2/3 *",
-            "3 of these episodes already have a result from an earlier run (1 with a different outcome)*",
+            "3 of these episodes ran before (1 ended differently); *",
         ]
     )
 

@@ -4,6 +4,8 @@ import dataclasses
 import re
 from pathlib import Path
 
+import pytest
+
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import most_harmful
 from pytest_vla.plan.costs import Charge
@@ -85,6 +87,16 @@ def test_what_is_not_told_apart_is_said() -> None:
     _, lost, _ = first_lines(records, None)
     assert lost.text.endswith("points (not distinguishable from light)")
     assert lost.tone == "plain"
+
+
+@pytest.mark.parametrize("ends", [[True, True, False, False], [True, True, True, False]])
+def test_where_nothing_was_lost_no_loss_is_told(ends: list[bool]) -> None:
+    records = benign(2)
+    for task in TASKS:
+        records += run_of("camera.distance-L1", ends, task)
+    _, lost, _ = first_lines(records, None)
+    assert not re.search("largest|points", lost.text)
+    assert (lost.text.startswith("no dimension lost"), lost.tone) == (True, "plain")
 
 
 def test_no_rate_is_over_several_variations() -> None:

@@ -63,6 +63,4 @@ def test_an_instruction_of_a_file_is_in_the_first_lines(run: Callable[..., pytes
     result = run("--vla-tasks=CELL", "--vla-model=random")
     # Without init states the episode is an error, after its first lines.
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["vla: instruction of tabletop/CELL_0_0: the file's :language, *'put the box in the bowl'*"]
-    )
+    result.stdout.fnmatch_lines(["vla: *CELL_0_0 is no sentence, *:language ('put the box in the bowl')"])
