@@ -27,8 +27,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
@@ -143,6 +141,8 @@ def model_digest(model: "mujoco.MjModel") -> str:
 
     Its assets' paths are left out, which the model's file has: the same scene has the same digest in any installation.
     """
+    import numpy as np
+
     digest = hashlib.sha256()
     for name, value in _content(model):
         if isinstance(value, np.ndarray):
@@ -155,6 +155,8 @@ def model_digest(model: "mujoco.MjModel") -> str:
 
 def _content(struct: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the names and values of MuJoCo's struct and of those in it, but for paths and the sizes with them."""
+    import numpy as np
+
     for name in dir(struct):
         # The signature is that of the source, and 0 in a model that was loaded.
         left_out = name in ("paths", "npaths", "nbuffer", "signature")
