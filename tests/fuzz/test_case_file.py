@@ -95,8 +95,8 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
             "azimuth_deg",
             "azimut_deg",
             9,
-            "case[0].azimut_deg: camera.azimuth: unknown parameter 'azimut_deg'; Did you mean azimuth_deg? azimuth_deg is "
-            "missing; parameters: azimuth_deg",
+            "case[0].azimut_deg: camera.azimuth: unknown parameter 'azimut_deg'; Did you mean azimuth_deg? "
+            "azimuth_deg is missing; parameters: azimuth_deg",
         ),
         (
             "azimuth_deg = 23.5",
