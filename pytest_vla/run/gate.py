@@ -153,11 +153,26 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
         # Runs of earlier versions did not keep which loss is a regression among their options.
         terms = agreed.terms
     gate = GateConfig(baseline, place, name, digest, terms, settings.gate_require, settings.gate, measures, agreed)
-    if agreed is None and selection.cases and not selection.paths_given:
-        # Told before workers start and a policy is loaded.
-        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
-        _groups(gate, planned, settings)
+    # Told before workers start and a policy is loaded.
+    check_comparable(gate, selection, None)
     return gate
+
+
+def check_comparable(gate: GateConfig, selection: Selection, replan: int | None) -> None:
+    """Check that a new run can be compared with its baseline, as far as its cases are known before collection.
+
+    Args:
+        gate: the run's gate.
+        selection: the selection of this invocation.
+        replan: the policy's own replan length, if it is known.
+
+    Raises:
+        VlaError: the baseline has none of the cases, or all of them under other conditions.
+    """
+    settings = selection.settings
+    if gate.agreed is None and selection.cases and not selection.paths_given:
+        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
+        _groups(gate, planned, dataclasses.replace(settings, replan=settings.replan or replan))
 
 
 def agree(gate: GateConfig, cases: Mapping[str, "Case"], settings: Settings) -> GateConfig:

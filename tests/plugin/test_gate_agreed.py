@@ -11,8 +11,10 @@ from pytest_vla.cli import main
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.records.store import open_store
+from tests.support.batched import BATCHED
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
 from tests.support.runs import records_of, run_names
+from tests.support.waiting import RUN_OUT
 from tests.support.workers import ALONE, BOTH
 
 
@@ -350,6 +352,17 @@ def test_conditions_that_options_set_are_compared_before_the_first_episode(
         assert not (project.path / ".vla").exists(), "nothing ran"
     if had is not None:
         assert vla(*STOVE, ALL, BASELINE, WIDE, f"{option}={had}", workers).ret == 0
+
+
+@pytest.mark.usefixtures("base")
+def test_the_replan_length_of_a_shared_policy_is_compared_once_it_is_loaded(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(batched=BATCHED, run_out=RUN_OUT)
+    result = vla(*STOVE, "--vla-model=batched:policy", BASELINE, "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stderr.str() + result.stdout.str()
+    assert "replan length differs (baseline whole chunks, run 3; 10 cases)" in told
+    assert "--vla-replan sets it" in told
+    assert not (project.path / ".vla" / "results.sqlite").exists()
 
 
 @pytest.mark.usefixtures("base")
