@@ -41,15 +41,19 @@ ERROR_REASONS: Mapping[str, str] = {
 _NOT_OF_THE_POLICY = ("policy-connection", "policy-batch-failed", "policy-privileged")
 
 
-def is_of_policy(reason: str | None, attempt: int = 1) -> bool:
+def is_of_policy(reason: str | None, attempt: int = 1, acted: bool = True) -> bool:
     """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, an exit.
 
-    Errors of a connection, of a worker and of the simulation are not. An episode whose worker is lost a second time is.
+    Errors of a connection, of a worker and of a scene are not. An episode whose worker is lost a second time is, and so
+    is a simulation that broke on the policy's actions: the same actions would break it again.
 
     Args:
         reason: of the error.
         attempt: the number of the attempt that ended so.
+        acted: whether the policy had been asked before.
     """
+    if reason is not None and reason.startswith(("physics-", "world-raised")):
+        return acted
     own = reason is not None and reason.startswith(("policy-", "action-")) and reason not in _NOT_OF_THE_POLICY
     return own or reason in (TIMEOUT, EXITED) or (reason == CRASHED and attempt > 1)
 
@@ -164,3 +168,6 @@ BATCH_FAILED = "policy-batch-failed"
 
 NO_CASE = "no-case"
 """The reason of an error: a test of the user's own has no case to run."""
+
+POLICYS_OWN = frozenset(reason for reason in ERROR_REASONS if is_of_policy(reason, acted=False))
+"""The reasons that are always the policy's own."""

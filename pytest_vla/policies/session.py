@@ -1,9 +1,10 @@
 """The calls of a policy's session from its begin to its end, with failures as an episode's errors."""
 
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import POLICYS_OWN, EpisodeError, VlaError
 from pytest_vla.policies.base import (
     Answer,
     BatchPolicy,
@@ -16,6 +17,7 @@ from pytest_vla.policies.base import (
     own_number,
 )
 from pytest_vla.policies.fit import ACTION_SIZE, traits_of
+from pytest_vla.util.wall_limits import is_users_own
 from pytest_vla.util.warnings import describe, ends_episode
 
 
@@ -29,11 +31,24 @@ def own_replan(policy: Policy) -> int | None:
         raise EpisodeError("policy-protocol", str(error)) from error
 
 
+def as_policys(error: EpisodeError) -> EpisodeError:
+    """Return an EpisodeError from a policy's call as it is, or as ``policy-raised`` if the policy's own code raised it.
+
+    Only pytest-vla knows that the simulator broke, or that a server went away: a policy must not claim it.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not is_users_own(frames[-1].filename) or error.reason in POLICYS_OWN:
+        return error
+    return EpisodeError("policy-raised", f"EpisodeError {error.reason}: {error.message}")
+
+
 def begin_session(policy: Policy, episode: Episode) -> Session:
     """Begin the policy's session for an episode. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
     try:
         session = policy(episode)
-    except EpisodeError:
+    except EpisodeError as error:
+        if (own := as_policys(error)) is not error:
+            raise own from error
         raise
     except BaseException as error:
         if not ends_episode(error):
@@ -56,7 +71,9 @@ def ask_session(session: Session, observation: Observation, action_size: int = A
     """
     try:
         answer = session(observation)
-    except EpisodeError:
+    except EpisodeError as error:
+        if (own := as_policys(error)) is not error:
+            raise own from error
         raise
     except BaseException as error:
         if not ends_episode(error):
@@ -72,7 +89,9 @@ def close_session(session: Session) -> None:
         return
     try:
         close()
-    except EpisodeError:
+    except EpisodeError as error:
+        if (own := as_policys(error)) is not error:
+            raise own from error
         raise
     except BaseException as error:
         if not ends_episode(error):

@@ -392,7 +392,7 @@ def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[in
 
 def is_own_error(record: Record) -> bool:
     """Whether a record is an error of the policy's own."""
-    return is_of_policy(record.reason, record.attempt)
+    return is_of_policy(record.reason, record.attempt, bool(record.steps or record.timings.get("policy")))
 
 
 def _as_it_was(record: Record) -> Record:

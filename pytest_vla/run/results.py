@@ -366,6 +366,8 @@ class Results:
         self._stored, self._telling = StoredRun(context), RunReporter(context)
         self._unpacking, self._endings, self._failures = RecordReceiver(), Endings(), FailedReports()
         self._progress: ProgressLine | None = None
+        # Node ids of what has begun and not ended.
+        self._running: dict[str, None] = {}
         # By node id, the record of the attempt that is going on.
         self._current: dict[str, Record] = {}
         self._in_time = InTime(context)
@@ -490,12 +492,14 @@ class Results:
             self._in_time.put_in_order(session)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Note which episode begins in this process."""
+        """Note which episode begins."""
+        self._running[nodeid] = None
         if not self._config.pluginmanager.hasplugin("dsession"):
             self._stored.mark_running(nodeid)
 
-    def pytest_runtest_logfinish(self) -> None:
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Note that it has ended."""
+        self._running.pop(nodeid, None)
         self._stored.mark_running(None)
 
     @pytest.hookimpl(tryfirst=True)
@@ -529,6 +533,9 @@ class Results:
         """Write what is left into the store, and judge the run."""
         try:
             sample = self._in_time.sample if self._in_time.has_ended(session) else None
+            if not (session.shouldstop or session.shouldfail):
+                # Nothing that pytest or this plugin decided: Ctrl-C, or who sends what that sends.
+                self._stored.note_interrupt(self._running)
             self._stored.end(self._failures.without_policy, sample)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR

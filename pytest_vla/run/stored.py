@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 _EXIT_LOCK_SECONDS = 1.0
 
+_MOST_INTERRUPTED = 0.1
+"""The share of a run's episodes that interrupts may meet before the policy is suspected."""
+
+INTERRUPTS = "interrupts"
+"""The key of a run's invocation for the episodes that ran at each interrupt."""
+
 KILLED = "killed"
 """The key of a run's invocation for the episodes in which pytest's own process was killed, in order."""
 
@@ -185,6 +191,7 @@ class StoredRun:
         so_far.resume(kept, episodes, self._retried(store))
         for node in self._killed(store):
             so_far.lose(node)
+        so_far.interrupt(self._interrupts(store), len(statuses))
 
     def mark_running(self, node: str | None) -> None:
         """Leave an episode of this process in a file while it runs (None: none does), whatever kills the process."""
@@ -193,6 +200,21 @@ class StoredRun:
                 self._running.unlink(missing_ok=True)
             elif self.is_open and node in self._cases:
                 self._running.write_text(self._so_far.recorded_as(node), errors="replace")
+
+    def note_interrupt(self, nodes: Iterable[str]) -> None:
+        """Note the episodes that ran when the run was interrupted, by the node ids of their items."""
+        running = [self._so_far.recorded_as(node) for node in nodes if node in self._cases]
+        if running and self._store is not None:
+            self._store.set_in_invocation(self._run.name, INTERRUPTS, [*self._interrupts(self._store), running])
+
+    def _interrupts(self, store: "Store") -> list[list[str]]:
+        """Return, for each interrupt of this run, the episodes that ran then."""
+        known = store.run(self._run.name).invocation.get(INTERRUPTS)
+        return (
+            [[str(node) for node in nodes] for nodes in known if isinstance(nodes, list)]
+            if isinstance(known, list)
+            else []
+        )
 
     def _killed(self, store: "Store") -> Iterator[str]:
         """Yield the episodes in which this run's process was killed, in order, and forget the last one's file."""
@@ -411,6 +433,22 @@ class RunState:
         if self._has_crashed:
             self.crashed.add(name)
         self._has_crashed = True
+
+    def interrupt(self, interrupts: Sequence[Sequence[str]], episodes: int) -> None:
+        """Take the run's earlier interrupts into account.
+
+        Args:
+            interrupts: for each the episodes, as they are recorded, that ran then. Who interrupted is not known. People
+                do it now and then, which costs nothing: the first time, and further times while a tenth of the run's
+                episodes at most was interrupted, and none twice. Beyond, they are as those whose process was killed.
+            episodes: number of the run's items.
+        """
+        known: Counter[str] = Counter()
+        for number, nodes in enumerate(interrupts):
+            known.update(nodes)
+            for node in nodes:
+                if number and (known[node] > 1 or known.total() > episodes * _MOST_INTERRUPTED):
+                    self.crashed.add(node)
 
     def attempt_of(self, record: Record, reruns: int) -> int:
         """Return the number of a record's attempt: after earlier errors, and after reruns that left no record."""

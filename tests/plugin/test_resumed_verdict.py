@@ -325,3 +325,67 @@ def test_ctrl_c_with_workers_in_the_first_episodes_leaves_the_run(vla: Run, proj
     assert "INTERNALERROR" not in text, text
     assert "6 not run: `pytest --vla-resume=" in text
     assert status(project) == "stopped"
+
+
+# In each episode where it would fail, it ends otherwise: by a signal to itself, or by an error that is not its own.
+EVASIVE = """
+import os, signal, time
+from pathlib import Path
+import numpy as np
+from pytest_vla.errors import EpisodeError
+
+def policy(episode):
+    tried = Path(f"tried-{episode.seed}")
+    if tried.exists():
+        return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
+    tried.touch()
+    def session(observation):
+        HOW
+    return session
+"""
+
+
+@ALONE
+def test_a_policy_that_interrupts_its_run_gains_little(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(evasive=EVASIVE.replace("HOW", "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"))
+    result = vla(*STOVE, "--vla-model=evasive:policy", "--vla-episodes=6", "--vla-min-success=0.9", workers)
+    invocations = 1
+    while status(project) == "stopped" and invocations < 12:
+        result, invocations = vla("--vla-resume", workers), invocations + 1
+    assert (status(project), result.ret) == ("finished", pytest.ExitCode.TESTS_FAILED)
+    records = records_of(project.path / ".vla")
+    assert [record.outcome for record in records] == ["success"] * 6
+    # The first interrupt is free: with two workers it may have met two episodes.
+    assert [record.retried for record in records].count("worker-crashed") >= 6 - (2 if workers == "-n2" else 1)
+
+
+@pytest.mark.parametrize("reason", ["physics-nan", "policy-connection", "stopped-early"])
+def test_a_policy_cannot_blame_something_else(vla: Run, project: pytest.Pytester, reason: str) -> None:
+    project.makepyfile(evasive=EVASIVE.replace("HOW", f"raise EpisodeError('{reason}', 'as if')"))
+    vla(*STOVE, "--vla-model=evasive:policy", "--vla-episodes=3", "--vla-min-success=0.9", "-n0")
+    assert {record.reason for record in records_of(project.path / ".vla")} == {"policy-raised"}
+    result = vla("--vla-resume")
+    result.assert_outcomes(passed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_an_action_that_breaks_the_simulation_is_the_policys(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(evasive=EVASIVE.replace("HOW", "return np.array([0, 0.125, 0, 0, 0, 0, 0])"))
+    project.makeconftest(
+        """
+        from pytest_vla.errors import EpisodeError
+        from pytest_vla.testing import World
+
+        real = World.step
+        def step(self, action):
+            if action[1] == 0.125:
+                raise EpisodeError("physics-nan", "broken")
+            return real(self, action)
+        World.step = step
+        """
+    )
+    given = ("--vla-model=evasive:policy", "--vla-episodes=3", "--vla-min-success=0.9", "-n0")
+    vla(*STOVE, *given).assert_outcomes(errors=3)
+    result = vla("--vla-resume")
+    result.assert_outcomes(passed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED

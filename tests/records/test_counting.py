@@ -26,6 +26,7 @@ from pytest_vla.records.counting import (
     RecordStatus,
     Repeats,
     conditions_of,
+    is_own_error,
     key_of,
     repeats_of,
     standings,
@@ -572,9 +573,17 @@ def test_a_retry_after_the_policys_own_error_is_told_and_a_gate_takes_the_error(
     ("reason", "own"),
     [
         *[(reason, True) for reason in ("policy-raised", "policy-timeout", "policy-server-died", "action-nan")],
-        *[(reason, False) for reason in ("policy-connection", "worker-crashed", "physics-nan", "world-raised", None)],
+        *[(reason, True) for reason in ("physics-nan", "world-raised")],
+        *[(reason, False) for reason in ("policy-connection", "worker-crashed", "world-unusable", None)],
         ("timeout", True),
     ],
 )
 def test_which_errors_are_the_policys_own(reason: str | None, own: bool) -> None:
     assert is_of_policy(reason) is own
+
+
+def test_a_simulation_that_breaks_before_the_policy_is_asked_is_not_its_own() -> None:
+    broken = of("a", "error", reason="world-raised", steps=0)
+    assert not is_own_error(dataclasses.replace(broken, timings={"reset": 1.0}))
+    assert is_own_error(dataclasses.replace(broken, timings={"reset": 1.0, "policy": 0.1}))
+    assert is_own_error(dataclasses.replace(broken, timings={}, steps=3))
