@@ -104,7 +104,6 @@ def variations_page() -> Iterator[str]:
         "which sees the floor. Kinds that need a benchmark's files have no table.",
     )
     tasks = [task for suite in ("tabletop", "tabletop_safety") for task in load_suite(suite).tasks]
-    # The suites' own cameras do not see the floor.
     tasks.append(with_protocol(tasks[0], cameras=(*tasks[0].protocol.cameras, "frontview")))
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
         some = list(group)
