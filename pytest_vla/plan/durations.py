@@ -44,7 +44,7 @@ def estimate(
     Raises:
         KeyError: a suite of `cases` has no step budget.
     """
-    times = [row for row in measured if 0 <= row[3] <= LONGEST_SECONDS]
+    times = [row for row in measured if _is_time(row[3])]
     by_case = _means(((suite, task, seed), seconds) for suite, task, seed, seconds in times)
     by_task = _means(((suite, task), seconds) for suite, task, _, seconds in times)
     by_suite = _means((suite, seconds) for suite, _, _, seconds in times)
@@ -105,6 +105,9 @@ class EndedEpisode:
 _FAILS = 0.5
 """As how many episodes of a kind of variation one counts that has failed after its whole budget, before any has."""
 
+_LEAST = 0.1
+"""Of the mean of the expected times: what each counts as at least."""
+
 
 def learned_seconds(left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisode]) -> tuple[float, ...]:
     """Return how long episodes are likely to take, by those of this run that have ended.
@@ -113,16 +116,25 @@ def learned_seconds(left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisod
     kind and task, drawn towards the suite's and kind's, and this towards the suite's, and this towards the run's: as if
     each had one more episode like the coarser ones. A kind may also fail more often than what ran first.
 
+    An expected time counts as a tenth of their mean at least: one near 0 would make any ratio.
+
     Args:
         left: the episodes to come.
-        ended: one episode at least.
+        ended: one episode at least, with measured durations that are times (see `time_left`).
     """
+    expected = [each.seconds for each in (*left, *(each.expected for each in ended)) if _is_time(each.seconds)]
+    mean = math.fsum(expected) / len(expected) if expected else 0.0
+
+    def weight(each: ExpectedEpisode) -> float:
+        # In units of the mean: no ratio can overflow.
+        return max(each.seconds / mean, _LEAST) if mean > 0 and _is_time(each.seconds) else 1.0
+
     times = defaultdict[tuple[str, ...], list[tuple[float, float]]](list)
     for each in ended:
         labels = _labels(each.expected)
         for depth in range(len(labels) + 1):
-            times[labels[:depth]].append((each.seconds, each.expected.seconds))
-    whole = _ratio((each.whole, each.expected.seconds) for each in ended)
+            times[labels[:depth]].append((each.seconds, weight(each.expected)))
+    whole = _ratio((each.whole, weight(each.expected)) for each in ended)
 
     @functools.cache
     def ratio(labels: tuple[str, ...]) -> float:
@@ -133,7 +145,7 @@ def learned_seconds(left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisod
         of_own = len(own) * _ratio(own) if own else 0.0
         return (of_own + ratio(labels[:-1]) + fails * whole) / (len(own) + 1 + fails)
 
-    return tuple(each.seconds * ratio(_labels(each)) for each in left)
+    return tuple(weight(each) * ratio(_labels(each)) for each in left)
 
 
 _KIND = 2
@@ -146,29 +158,34 @@ def _labels(each: ExpectedEpisode) -> tuple[str, ...]:
 
 def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
     measured, expected = (math.fsum(column) for column in zip(*pairs, strict=True))
-    return measured / expected if expected > 0 else 1.0
+    return measured / expected
+
+
+def _is_time(seconds: float) -> bool:
+    return 0 <= seconds <= LONGEST_SECONDS
 
 
 def time_left(
     left: Sequence[ExpectedEpisode], ended: Sequence[EndedEpisode], workers: int, since_first: float
 ) -> float | None:
-    """Return the seconds until all episodes have ended, or None before the first one has.
+    """Return the seconds until all episodes have ended, or None before the first one has that took any time.
 
     What a run takes before its first episode ends is its start-up, which does not come again. What the next ones took
     beside their own time, such as for loading scenes, is added to each of those to come.
 
     Args:
         left: the episodes to come, with those that are running.
-        ended: in the order of their ends.
+        ended: in the order of their ends. Those whose duration is no time, as in `estimate`, are left out.
         workers: number of processes that run them.
         since_first: seconds since the first one ended.
     """
-    if not ended:
+    after = [each for each in ended[1:] if _is_time(each.seconds)]
+    known = [*(each for each in ended[:1] if _is_time(each.seconds)), *after]
+    if not any(each.seconds for each in known):
         return None
-    after = ended[1:]
     # With several workers the first few ends say little: as if each worker had one more without any such time.
     beside = max(since_first * workers - math.fsum(each.seconds for each in after), 0.0) / (len(after) + workers)
-    return total_seconds([seconds + beside for seconds in learned_seconds(left, ended)], workers)
+    return total_seconds([seconds + beside for seconds in learned_seconds(left, known)], workers)
 
 
 def total_seconds(seconds: Iterable[float], workers: int) -> float:

@@ -8,8 +8,8 @@ MuJoCo loads a model as it is, so files that other users may write are not read.
 scenes are in ``scenes-UID`` in it, which belongs to this user.
 
 A scene is two files: ``KEY-DIGEST.mjb`` (MuJoCo's binary model) and ``KEY-DIGEST.json`` (parts, every input file with
-its hash, and the model's own), the second written last. KEY is made of the problem's parts and the versions, DIGEST of
-the inputs.
+its hash, that of the first file, and the model's digest), the second written last. KEY is made of the problem's parts
+and the versions, DIGEST of the inputs.
 """
 
 import contextlib
@@ -77,7 +77,8 @@ class CompiledScene:
     """A model with its parts.
 
     `digest` names the content of everything that made it, `stand_ins` the assets that are known to be no originals, and
-    `compiled` the model's own bytes: they may be another's where a processor rounds differently, or a file was changed.
+    `compiled` the model's own content (`model_digest`): it is another where a processor rounds differently, or the
+    cache was changed.
     """
 
     model: "mujoco.MjModel"
@@ -133,6 +134,39 @@ def scene_key(problem: Problem) -> str:
     """
     parts = scene_parts(problem) | {"mujoco": version("mujoco"), "robosuite": version("robosuite")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def model_digest(model: "mujoco.MjModel") -> str:
+    """Return 32 hex digits that identify a model's content: sizes, options, arrays and names, by their exact bytes.
+
+    Its assets' paths are left out, which the model's file has: the same scene has the same digest in any installation.
+    """
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for name, value in _content(model):
+        if isinstance(value, np.ndarray):
+            digest.update(f"{name} {value.dtype.str} {value.shape}\n".encode())
+            digest.update(np.ascontiguousarray(value).data)
+        else:
+            digest.update(f"{name} {value!r}\n".encode())
+    return digest.hexdigest()[:_SHORT]
+
+
+def _content(struct: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of MuJoCo's struct and of those in it, but for paths and the sizes with them."""
+    import numpy as np
+
+    for name in dir(struct):
+        # The signature is that of the source, and 0 in a model that was loaded.
+        left_out = name in ("paths", "npaths", "nbuffer", "signature")
+        if left_out or name.startswith("_") or name.endswith("_pathadr"):
+            continue
+        value = getattr(struct, name)
+        if isinstance(value, np.ndarray | int | float | bytes):
+            yield prefix + name, value
+        elif not callable(value):
+            yield from _content(value, f"{prefix}{name}.")
 
 
 def clear(folder: Path | None = None) -> int:
@@ -195,12 +229,14 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             scene, digest = scene_from_json(value["scene"]), value["digest"]
             stand_ins = _stand_ins(value["inputs"])
             model = mujoco.MjModel.from_binary_path(str(binary))
+            # Descriptions of earlier versions have none.
+            compiled = value["compiled"] if "compiled" in value else model_digest(model)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # A damaged or missing entry is compiled again and overwritten.
             continue
         with contextlib.suppress(OSError):
             os.utime(description)
-        return CompiledScene(model, scene, digest, stand_ins, value["model_sha256"][:_SHORT])
+        return CompiledScene(model, scene, digest, stand_ins, compiled)
     return None
 
 
@@ -270,28 +306,18 @@ def _compile_now(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, ke
         model = mujoco.MjModel.from_xml_string(composition.xml)
     except ValueError as error:
         raise SceneError(f"{problem.source}: MuJoCo refuses the composed scene: {error}") from error
-    description = {"digest": digest, "inputs": inputs, "scene": scene_to_json(composition.scene)}
-    written = _store(folder, f"{key}-{digest}", model, description) or _model_sha256(model)
-    return CompiledScene(model, composition.scene, digest, _stand_ins(inputs), written[:_SHORT])
+    # Once: it takes as long as hashing the file.
+    compiled = model_digest(model)
+    scene = scene_to_json(composition.scene)
+    description = {"digest": digest, "inputs": inputs, "scene": scene, "compiled": compiled}
+    _store(folder, f"{key}-{digest}", model, description)
+    return CompiledScene(model, composition.scene, digest, _stand_ins(inputs), compiled)
 
 
-def _model_sha256(model: "mujoco.MjModel") -> str:
-    """Return the sha256 of the file of a model that was not written."""
-    import mujoco
-    import numpy as np
-
-    content = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
-    mujoco.mj_saveModel(model, None, content)
-    return hashlib.sha256(content.tobytes()).hexdigest()
-
-
-def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> str:
+def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:
     """Write both files under temporary names and rename them.
 
     On a full disk, the run continues without the cache.
-
-    Returns:
-        The model's sha256, or an empty text if it was not written.
     """
     import mujoco
 
@@ -313,7 +339,7 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
                 file=sys.stderr,
             )
             evict(folder, limit)
-            return ""
+            return
         description["model_sha256"] = _sha256(temporary[0])
         temporary[1].write_text(json.dumps(description), encoding="utf-8")
         for path in temporary:
@@ -322,10 +348,8 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
         os.replace(temporary[0], folder / f"{stem}.mjb")
         os.replace(temporary[1], folder / f"{stem}.json")
         evict(folder, limit, keep=stem)
-        return str(description["model_sha256"])
     except (OSError, mujoco.FatalError) as error:
         print(f"pytest-vla: compiled scene not cached in {folder}: {error}", file=sys.stderr)
-        return ""
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import (
+    LONGEST_SECONDS,
     DurationEstimate,
     EndedEpisode,
     ExpectedEpisode,
@@ -170,7 +171,14 @@ def test_the_start_up_does_not_come_again_and_loading_scenes_does() -> None:
 LABELS = st.tuples(
     st.sampled_from(["short", "long"]), st.sampled_from(["", "noise"]), st.sampled_from(["push", "lift"])
 )
-EPISODES = st.lists(st.builds(lambda seconds, labels: ExpectedEpisode(seconds, *labels), st.floats(1e-3, 1e3), LABELS))
+
+
+def episodes(seconds: st.SearchStrategy[float]) -> st.SearchStrategy[list[ExpectedEpisode]]:
+    return st.lists(st.builds(lambda seconds, labels: ExpectedEpisode(seconds, *labels), seconds, LABELS))
+
+
+# None is below a tenth of any mean.
+EPISODES = episodes(st.floats(1, 10))
 
 
 @given(EPISODES, EPISODES.filter(bool), st.floats(1e-2, 1e2), st.integers(1, 20))
@@ -191,7 +199,46 @@ def test_the_time_left_is_within_what_was_measured(
     for each, seconds in zip(left, learned_seconds(left, some), strict=True):
         assert min(ratios) * each.seconds * (1 - 1e-9) <= seconds <= 2 * max(ratios) * each.seconds * (1 + 1e-9)
     told = time_left(left, some, 1, since)
+    if not any(each.seconds for each in some):
+        assert told is None
+        return
     assert told is not None
     assert math.isfinite(told)
     assert told >= 0
     assert left or not told
+
+
+@given(
+    episodes(st.floats(0, LONGEST_SECONDS)), episodes(st.floats(0, LONGEST_SECONDS)).filter(bool), st.floats(1e-2, 1e2)
+)
+def test_no_expected_time_tells_more_than_was_measured(
+    left: list[ExpectedEpisode], done: list[ExpectedEpisode], took: float
+) -> None:
+    """Each took the same: those to come take 11 times that on average at most, a mean and its tenth over a tenth."""
+    told = time_left(left, [EndedEpisode(each, took, took) for each in done], 1, 0.0)
+    assert told is not None
+    assert 0 <= told <= 11 * took * (len(left) + len(done)) * (1 + 1e-9)
+
+
+def test_an_expected_time_near_0_tells_no_ratio() -> None:
+    some = [EndedEpisode(ExpectedEpisode(seconds, suite), 5.0, 5.0) for seconds, suite in ((0.001, "a"), (10.0, "b"))]
+    left = [ExpectedEpisode(10.0, "a")] * 9
+    told = time_left(left, some, 1, 5.0)
+    assert told is not None
+    assert 9 * 5.0 < told < 10 * 9 * 5.0
+    assert learned_seconds([ExpectedEpisode(0.0)] * 3, [ended("", 5.0, 5.0, expected=0.0)]) == (5.0, 5.0, 5.0)
+
+
+def test_episodes_that_took_no_time_tell_none() -> None:
+    left = [to_come("")] * 99
+    assert time_left(left, [ended("", 0.0, 0.0)], 1, 0.0) is None
+    assert time_left(left, [ended("", 0.0, 0.0), ended("", 4.0, 4.0)], 1, 4.0) == pytest.approx(99 * 2.0)
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0, 1e308])
+def test_episodes_whose_time_is_none_tell_none(seconds: float) -> None:
+    left, broken, fine = [to_come("")] * 9, ended("", seconds, seconds), ended("", 4.0, 4.0)
+    assert time_left(left, [broken], 1, 0.0) is None
+    assert time_left(left, [broken, fine], 1, 4.0) == pytest.approx(36.0)
+    assert time_left(left, [fine, broken, fine], 1, 4.0) == pytest.approx(36.0)
+    assert time_left([to_come("", expected=seconds)] * 9, [fine], 1, 0.0) == pytest.approx(36.0)

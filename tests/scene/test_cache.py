@@ -77,7 +77,14 @@ def test_the_second_time_comes_from_disk_and_is_the_same(
     assert len(compiled) == 1
     assert (second.scene, second.digest, second.compiled) == (first.scene, first.digest, first.compiled)
     (file,) = folder.glob("*.mjb")
-    assert first.compiled == hashlib.sha256(file.read_bytes()).hexdigest()[:32]
+    (description,) = folder.glob("*.json")
+    told = json.loads(description.read_text())
+    assert told["model_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert first.compiled == told.pop("compiled") == cache.model_digest(first.model)
+    # As earlier versions described it.
+    description.write_text(json.dumps(told))
+    assert cache.compiled_scene(problem, roots).compiled == first.compiled
+    assert len(compiled) == 1
     arrays = _arrays(first.model)
     assert len(arrays) > 200
     for name, value in arrays.items():
@@ -86,6 +93,39 @@ def test_the_second_time_comes_from_disk_and_is_the_same(
     # As readable for others as any file that is made: a cache may be shared.
     (folder / "plain").touch()
     assert {path.stat().st_mode for path in folder.iterdir()} == {(folder / "plain").stat().st_mode}
+
+
+def test_a_model_is_the_same_wherever_its_assets_are(tmp_path: Path) -> None:
+    """Two environments have robosuite in two folders; the model's file names them."""
+    tetrahedron = "v 0 0 0 v 1 0 0 v 0 1 0 v 0 0 1 f 1 3 2 f 1 2 4 f 2 3 4 f 1 4 3".replace(" v", "\nv").replace(
+        " f", "\nf"
+    )
+
+    def model(folder: str, change: tuple[str, str] = ("", "")) -> mujoco.MjModel:
+        assets = tmp_path / folder
+        assets.mkdir(exist_ok=True)
+        (assets / "a.obj").write_text(tetrahedron)
+        (assets / "b.obj").write_text(tetrahedron)
+        return mujoco.MjModel.from_xml_string(
+            f"""<mujoco><asset><mesh file="{assets}/a.obj"/><mesh file="{assets}/b.obj"/></asset>
+            <worldbody><light/><geom type="mesh" mesh="a"/><geom type="mesh" mesh="b"/><body name="ball"><freejoint/>
+            <geom size=".1"/></body></worldbody></mujoco>""".replace(*change)
+        )
+
+    first, other = model("one"), model("another folder")
+    assert first.npaths != other.npaths
+    assert first.mesh_pathadr.tolist() != other.mesh_pathadr.tolist()
+    assert cache.model_digest(first) == cache.model_digest(other)
+    changes = [
+        ('size=".1"', 'size=".10000000000000002"'),
+        ('"ball"', '"cube"'),
+        ("<worldbody>", '<option timestep="0.001"/><worldbody>'),
+        ("<worldbody>", '<visual><map znear="0.02"/></visual><worldbody>'),
+        ("<light/>", ""),
+        ('mesh="b"', 'mesh="a"'),
+    ]
+    digests = {cache.model_digest(model("one", change)) for change in changes}
+    assert len(digests | {cache.model_digest(first)}) == 1 + len(changes)
 
 
 def test_what_others_may_have_written_is_compiled_anew(
