@@ -130,7 +130,7 @@ class World:
     @staticmethod
     def _refuse(task: Any) -> None:
         if task.name == "put_the_bowl_on_the_plate":
-            raise VlaError("plate.xml: not found in any root")
+            raise VlaError("the fake world of pytest_vla.testing does not make this task, so that tests have an error")
 
     def show(self, qpos: Any, step: int = 0) -> dict[str, Any]:
         """Draw a picture that gets brighter along x."""

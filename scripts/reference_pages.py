@@ -14,6 +14,7 @@ from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.manifests import Suite, aliases_of, load_suite, suite_names
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.load import all_kinds
 from pytest_vla.records import record
@@ -99,9 +100,11 @@ def variations_page() -> Iterator[str]:
         "*pictures* after they are drawn, *actions*, or the *instruction*. Tables of parameters have the names and "
         "bounds that a [file of cases](../how-to/fuzz.md#keep-failures-as-tests) takes, and the value that changes "
         "nothing. Bounds and names of objects that differ between tasks are those of the first task of `tabletop` or "
-        "`tabletop_safety` that can have the kind; kinds that need a benchmark's files have no table.",
+        "`tabletop_safety` that can have the kind, and for `background.floor` those of a task with a further camera, "
+        "which sees the floor. Kinds that need a benchmark's files have no table.",
     )
     tasks = [task for suite in ("tabletop", "tabletop_safety") for task in load_suite(suite).tasks]
+    tasks.append(with_protocol(tasks[0], cameras=(*tasks[0].protocol.cameras, "frontview")))
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
         some = list(group)
         yield from (f"## {dimension}", "", *_table(KIND_COLUMNS, (kind_row(kind, tasks) for kind in some)))

@@ -184,8 +184,12 @@ def _searched(options: argparse.Namespace) -> int:
         told = stack.enter_context(progress(sys.stderr, of_all=True))
         stack.enter_context(redirect_stdout(sys.stderr))
         told(f"loading {spec.text}")
-        for each in filter(None, (spec, rival)):
-            check_model(each)
+        for key, each in (("vla_model", spec), ("against", rival)):
+            try:
+                if each is not None:
+                    check_model(each)
+            except VlaError as error:
+                raise VlaError(str(error).replace("--vla-model=", f"{_option_of(key)}=")) from error
         conditions = Conditions(
             str(options.vla_model), policy_digest(spec), run_seed=options.vla_run_seed, timeout=options.vla_timeout
         )

@@ -126,8 +126,8 @@ def _line(name: str, value: Any) -> str:
 
 
 def _case(entry: Mapping[str, Any], number: int, lines: TableLines, data: Path | None) -> ListedCase:
-    def wrong(key: str, text: str) -> VlaError:
-        return VlaError(f"{lines.where(number, key)}{text}")
+    def wrong(key: str, text: str, kind: str = "") -> VlaError:
+        return VlaError(f"{lines.where(number, key, kind)}{text}")
 
     for key in entry:
         if key not in _KEYS:
@@ -164,13 +164,13 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
     found = []
     for name, params in table.items():
         try:
-            fault, unknown = params_fault(kind_named(name), task, params)
+            fault, at = params_fault(kind_named(name), task, params)
         except EpisodeError:
             raise
         except VlaError as error:
-            raise wrong("changes", str(error)) from error
+            raise wrong("changes", str(error), name) from error
         if fault:
-            raise wrong(unknown or "changes", fault)
+            raise wrong(at or "changes", fault, name)
         found.append(change_of(name, params))
     changes = tuple(found)
     try:

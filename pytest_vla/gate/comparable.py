@@ -41,6 +41,7 @@ class Condition(NamedTuple):
         why: the effect is that.
         must_be_known: whether nothing is refused where one side does not say it, as records of earlier versions and
             published logs may not; else not saying it is a value, such as the default.
+        option: with which a run repeats the baseline's value, or empty.
     """
 
     name: str
@@ -48,18 +49,27 @@ class Condition(NamedTuple):
     about: str
     why: str
     must_be_known: bool = False
+    option: str = ""
 
 
 CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
     Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", True),
     Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", True),
-    Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes"),
+    Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes", option="--vla-steps"),
+    Condition("protocol.settle_steps", "refuses", "settle steps", "episodes start later", option="--vla-settle-steps"),
+    Condition("protocol.textures", "refuses", "textures", "things look different", option="--vla-textures"),
     Condition("protocol.rules", "refuses", "success rule", "the paper's goals differ from its code's"),
     Condition("protocol.", "refuses", "protocol", "all episodes of a suite share it"),
     Condition("goal", "refuses", "success rule", "a different goal is a different task", True),
     Condition("instruction", "refuses", "instruction", "the policy was given different words", True),
-    Condition("replan", "refuses", "replan length", "querying a policy more often changes its behaviour"),
+    Condition(
+        "replan",
+        "refuses",
+        "replan length",
+        "querying a policy more often changes its behaviour",
+        option="--vla-replan",
+    ),
     Condition("scene", "refuses", "scene", "different files or assets move or look different", True),
     Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", True),
     Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
@@ -152,9 +162,16 @@ class Disagreement:
 
     @property
     def text(self) -> str:
-        """``step budget differs (baseline 300, run 400; 40 cases): more steps allow more successes``."""
-        sides = f"baseline {_value_text(self.name, self.baseline)}, run {_value_text(self.name, self.new)}"
-        return f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row_of(self.name).why}"
+        """``step budget differs (baseline 300, run 400; 4 cases): more steps allow more successes. Use ...``.
+
+        Where the baseline has no value for the option: ``--vla-replan sets it``.
+        """
+        before, row = _value_text(self.name, self.baseline), row_of(self.name)
+        sides = f"baseline {before}, run {_value_text(self.name, self.new)}"
+        told = f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row.why}"
+        if not row.option:
+            return told
+        return f"{told}. {row.option} sets it" if self.baseline is None else f"{told}. Use {row.option}={before}"
 
 
 def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
@@ -182,14 +199,12 @@ def disagreements_of(
     cases: dict[tuple[str, str, str], list[str]] = {}
     values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
     for one, other, names in compared:
-        known_of_all = one.is_counted and other.is_counted
         for name in names:
             before, now = _value_of(one, name), _value_of(other, name)
             if name in _OTHERWISE_KNOWN or before == now or (name in _IF_KNOWN and None in (before, now)):
                 continue
-            is_told = known_of_all or (name == _ALARM and _knows_alarm(one) and _knows_alarm(other))
-            if not is_told and None in (before, now):
-                # Whoever died could not tell.
+            if None in (before, now) and not _knows(one if before is None else other, name):
+                # Whoever died, or has not run yet, could not tell.
                 continue
             row, unknown = row_of(name), None in (before, now)
             if row is OTHER and unknown:
@@ -219,9 +234,10 @@ def _label(name: str) -> str:
     return row.about if row.name == name else f"{row.about} {name}"
 
 
-def _knows_alarm(case: CaseResult) -> bool:
-    """Whether a case that says of no rule had none: all that an alarm stopped says by which."""
-    return case.is_counted or case.reason == STOPPED
+def _knows(case: CaseResult, name: str) -> bool:
+    """Whether a case without a condition had none: what an alarm stopped says by which, and a protocol is whole."""
+    of_protocol = name.startswith("protocol.") and bool(case.protocol)
+    return case.is_counted or of_protocol or (name == _ALARM and case.reason == STOPPED)
 
 
 def _value_of(case: CaseResult, name: str) -> Any:

@@ -6,13 +6,13 @@ A run keeps them with its invocation. They are checked when they are read back, 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
+from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult, Conditions
 from pytest_vla.gate.baseline_file import text_of
 from pytest_vla.gate.choices import ANY, BEYOND, NO_REGRESSION, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, lines_of, matched, unpaired
@@ -80,29 +80,41 @@ _OF_ORDER = ("run_seed", "order", "rounds")
 """What is written of sequential gates alone."""
 
 
-def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) -> Baseline:
+Known = Callable[[Case], Conditions]
+"""Returns the conditions of a case that are known before it runs, such as its protocol's; equal ones are one object."""
+
+
+def planned_baseline(
+    cases: Iterable[Case] | Mapping[str, Case], run_seed: int, known: Known = lambda case: {}
+) -> Baseline:
     """Return cases that are to run as a `Baseline` without outcomes, with the simulator versions that will run them.
 
     Args:
         cases: of suites' own items; or by the node ids of their items, some of which may be tests of the user's.
         run_seed: under which they run.
+        known: their further conditions.
     """
     nodes = cases if isinstance(cases, Mapping) else {case.node_id: case for case in cases}
     simulator = {f"provenance.{name}": version for name in SUPPORTED if (version := installed(name)) is not None}
     own = {"run_seed": run_seed, **simulator}
-    return Baseline("", None, "", (), ("", ""), tuple(_planned(*each, own) for each in nodes.items()))
+    return Baseline("", None, "", (), ("", ""), tuple(_planned(*each, own, known) for each in nodes.items()))
 
 
 def planned_groups(
-    baseline: Baseline, cases: Iterable[Case] | Mapping[str, Case], run_seed: int, by: Sequence[str]
+    baseline: Baseline,
+    cases: Iterable[Case] | Mapping[str, Case],
+    run_seed: int,
+    by: Sequence[str],
+    known: Known = lambda case: {},
 ) -> tuple[bool, dict[str, int]]:
     """Return whether the cases that are to run are compared as pairs, and how many are compared in each group.
 
     Raises:
-        VlaError: the baseline has none of the cases, and none of their tasks under the same variation; or it ran under
-            a different simulator than the installed one, so that nothing will be comparable.
+        VlaError: the baseline has none of the cases, and none of their tasks under the same variation; or nothing will
+            be comparable, since every case ran under a different simulator than the installed one, or is known to run
+            under other conditions.
     """
-    planned = planned_baseline(cases, run_seed)
+    planned = planned_baseline(cases, run_seed, known)
     # Whether a suite's own world uses MuJoCo is known when it is open; earlier records have its version in any case.
     own = {case.suite for case in baseline.cases if case.condition("world.world") is not None}
     planned = replace(
@@ -111,15 +123,20 @@ def planned_groups(
     found = matched(baseline, planned)
     # A list's entry is varied as its record says, which the baseline has and the case's id has not.
     compared, agreement = [(pair.baseline, 1) for pair in found.pairs], found.agreement
+    in_rates = {pair.case for pair in found.pairs}
     is_paired = bool(compared)
     if not is_paired:
         others = unpaired(baseline, planned)
         compared = [(stratum.baseline[0], len(stratum.new)) for stratum in others.strata]
+        in_rates = {case.case for stratum in others.strata for case in stratum.new}
         agreement = others.agreement
-    if refused := agreement.of("refuses"):
+    refused = agreement.of("refuses")
+    if refused and in_rates <= {case for each in refused for case in each.cases}:
+        install = any(each.name.startswith("provenance.") for each in refused)
+        mend = "Install the versions of the baseline, or save" if install else "Or save"
         raise VlaError(
             "\n".join(["not comparable, whatever the outcomes:", *lines_of(refused)])
-            + "\nInstall the versions of the baseline, or save a new baseline: pytest-vla baseline save RUN"
+            + f"\n{mend} a new baseline: pytest-vla baseline save RUN"
         )
     names: Counter[str] = Counter()
     for case, number in compared:
@@ -311,11 +328,11 @@ def _order_text(manifest: Manifest) -> str:
     )
 
 
-def _planned(node: str, case: Case, own: Mapping[str, Any]) -> CaseResult:
+def _planned(node: str, case: Case, own: Mapping[str, Any], known: Known) -> CaseResult:
     """Return a planned case without an outcome."""
     test = "" if node == case.node_id else node
     own = {**own, GIVEN: True} if case.given else own
-    return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, {}, own)
+    return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, known(case), own)
 
 
 def _without_simulator(case: CaseResult) -> CaseResult:

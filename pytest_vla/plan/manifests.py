@@ -426,7 +426,11 @@ def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     declared = table.get("protocol", {})
     wanted = {field.name for field in fields(Protocol)}
     optional = {field.name for field in fields(Protocol) if field.default is not MISSING}
-    wrong = [f"no {name}" for name in sorted(wanted - optional - set(declared))]
+    wrong = []
+    if missing := sorted(wanted - optional - set(declared)):
+        mend = 'add under [protocol], or extends = "libero.toml"'
+        mend = "add max_steps = 300 under [protocol]" if missing == ["max_steps"] else mend
+        wrong.append(f"no {', '.join(missing)} ({mend})")
     wrong += [f"unknown {name}" for name in sorted(set(declared) - wanted)]
     wrong += [f"no {name} at the top" for name in ("title", "tasks") if name not in table]
     for name, known in _CHOICES.items():

@@ -4,6 +4,7 @@ The verdict comes from the same function as `pytest-vla gate`'s, applied to the 
 """
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
 from pytest_vla.run.options import OPTIONS, GateOptions
 from pytest_vla.run.resume import Resumption
-from pytest_vla.run.selection import Selection
+from pytest_vla.run.selection import Selection, task_of
 from pytest_vla.run.settings import Settings
 
 if TYPE_CHECKING:
@@ -152,25 +153,40 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
         # Runs of earlier versions did not keep which loss is a regression among their options.
         terms = agreed.terms
     gate = GateConfig(baseline, place, name, digest, terms, settings.gate_require, settings.gate, measures, agreed)
-    if agreed is None and selection.cases and not selection.paths_given:
-        # Told before workers start and a policy is loaded.
-        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
-        _groups(gate, planned, settings.run_seed)
+    # Told before workers start and a policy is loaded.
+    check_comparable(gate, selection, None)
     return gate
 
 
-def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateConfig:
+def check_comparable(gate: GateConfig, selection: Selection, replan: int | None) -> None:
+    """Check that a new run can be compared with its baseline, as far as its cases are known before collection.
+
+    Args:
+        gate: the run's gate.
+        selection: the selection of this invocation.
+        replan: the policy's own replan length, if it is known.
+
+    Raises:
+        VlaError: the baseline has none of the cases, or all of them under other conditions.
+    """
+    settings = selection.settings
+    if gate.agreed is None and selection.cases and not selection.paths_given:
+        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
+        _groups(gate, planned, dataclasses.replace(settings, replan=settings.replan or replan))
+
+
+def agree(gate: GateConfig, cases: Mapping[str, "Case"], settings: Settings) -> GateConfig:
     """Return the gate with its plan, before the first episode. Raises VlaError if the baseline has no case of the run.
 
     Args:
         gate: the run's gate.
         cases: the run's cases, by the node ids of their items.
-        run_seed: the run seed.
+        settings: the run's.
     """
     from pytest_vla.gate.manifest import Manifest, cases_digest
 
     found = [*cases]
-    is_paired, groups = _groups(gate, cases, run_seed)
+    is_paired, groups = _groups(gate, cases, settings)
     agreed = Manifest(
         gate.place,
         gate.digest,
@@ -185,7 +201,7 @@ def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateC
         groups,
         tuple(each.text for each in gate.measures),
         gate.terms.regression,
-        run_seed,
+        settings.run_seed,
     )
     if agreed.is_sequential:
         if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
@@ -315,11 +331,22 @@ def _agreed(resumption: Resumption) -> "Manifest":
     return found
 
 
-def _groups(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> tuple[bool, dict[str, int]]:
+def _groups(gate: GateConfig, cases: Mapping[str, "Case"], settings: Settings) -> tuple[bool, dict[str, int]]:
     from pytest_vla.gate.manifest import planned_groups
 
+    of_task: dict[tuple[str, str], Mapping[str, Any]] = {}
+
+    def known(case: "Case") -> Mapping[str, Any]:
+        """Return the conditions that options and suite set, as records have them; a policy's own replan is not one."""
+        key = case.suite, case.task_key
+        if key not in of_task:
+            protocol = json.loads(json.dumps(task_of(case, settings).protocol.table()))
+            found = {f"protocol.{name}": value for name, value in protocol.items()} | {"replan": settings.replan}
+            of_task[key] = {name: value for name, value in found.items() if value is not None}
+        return of_task[key]
+
     try:
-        is_paired, groups = planned_groups(gate.baseline, cases, run_seed, gate.terms.by)
+        is_paired, groups = planned_groups(gate.baseline, cases, settings.run_seed, gate.terms.by, known)
         if gate.measures:
             from pytest_vla.gate.measures import check_measures
 

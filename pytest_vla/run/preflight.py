@@ -72,8 +72,9 @@ def check_ready(selection: Selection) -> None:
         _check_data(settings, of_mujoco)
 
 
-_OURS = "vla"
+_OURS = ("vla", "pytest_vla.")
 """How the names of pytest-vla's own plugins begin."""
+_FAKE_WORLD = "pytest_vla.testing"
 
 
 def importers_of_numpy(config: pytest.Config) -> tuple[str, ...]:
@@ -109,10 +110,11 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
     from pytest_vla.versions import DEFAULT, check_versions
 
     notes = []
-    # Too late here is early enough for workers, which import numpy anew.
-    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
+    by = importers_of_numpy(config) if in_force() == TOO_LATE else ()
+    # Too late here is early enough for workers, which import numpy anew, and for the point, whose world is asked for.
+    unharmed = has_workers or (not by and config.pluginmanager.hasplugin(_FAKE_WORLD))
+    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if unharmed else [])):
         note = f"kernels are {in_force()}"
-        by = importers_of_numpy(config) if in_force() == TOO_LATE else ()
         note += f", by {', '.join(by)}" * bool(by) + "; records may differ between machines"
         if in_force() == TOO_LATE:
             # What -p names is wanted.

@@ -102,7 +102,7 @@ class RunGate:
                     f"{option} selects items by their earlier outcomes, which would bias the comparison with the "
                     "baseline: leave it out, or run without --vla-baseline (-o vla_baseline=)"
                 )
-            self.gate = agree(gate, self._so_far.episodes_of(collected), self._context.settings.run_seed)
+            self.gate = agree(gate, self._so_far.episodes_of(collected), self._context.settings)
         except VlaError as error:
             raise pytest.UsageError(printable_lines(str(error))) from error
 

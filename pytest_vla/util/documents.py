@@ -91,19 +91,27 @@ class TableLines:
         head = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]")
         self._heads = [number for number, line in enumerate(self._lines) if head.match(line)]
 
-    def where(self, number: int | None = None, key: str = "") -> str:
-        """Return the prefix ``FILE:LINE: NAME[NUMBER].KEY: ``, without the line if it is not known."""
+    def where(self, number: int | None = None, key: str = "", within: str = "") -> str:
+        """Return the prefix ``FILE:LINE: NAME[NUMBER].KEY: ``, without the line if it is not known.
+
+        The key is searched in the table's part with the name `within`, if that is given; its own line is next best.
+        """
         if number is None:
             return f"{self._file}: "
         path = f"{self._name}[{number}]{f'.{key}' if key else ''}"
-        line = self._line(number, key)
+        line = self._line(number, key, within)
         return f"{self._file}:{line}: {path}: " if line else f"{self._file}: {path}: "
 
-    def _line(self, number: int, key: str) -> int:
+    def _line(self, number: int, key: str, within: str) -> int:
         if number >= len(self._heads):
             return 0
         first = self._heads[number]
         last = self._heads[number + 1] if number + 1 < len(self._heads) else len(self._lines)
+        if within:
+            name = re.escape(within)
+            part = re.compile(rf"""\s*\[.*{name}\W*\]|.*["']{name}["']""")
+            first = next((n for n in range(first, last) if part.match(self._lines[n])), first)
+            last = next((n for n in range(first + 1, last) if self._lines[n].lstrip().startswith("[")), last)
         said = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*=""")
         return 1 + next((n for n in range(first, last) if key and said.match(self._lines[n])), first)
 

@@ -244,8 +244,14 @@ def guarded(kind: VariationKind, origin: str) -> VariationKind:
     def sample(draw: Draw) -> Params:
         found = call("sample", kind.sample, draw)
         _check_plain(found, "sample", refuse)
-        if wrong := complaints(space(draw.task), found):
-            raise refuse(f"sample drew for {draw.label} and seed {draw.seed} what its space excludes: {wrong[0]}")
+        allowed = space(draw.task)
+        if wrong := complaints(allowed, found):
+            names = {each.name for each in allowed}
+            strange = ", ".join(name for name in found if name not in names)
+            raise refuse(
+                f"sample drew for {draw.label} and seed {draw.seed} what its space excludes: {wrong[0]}"
+                + f"; not in its space: {strange}" * bool(strange)
+            )
         return found
 
     def apply(task: Task, params: Params) -> Edits:

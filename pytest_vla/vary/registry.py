@@ -289,7 +289,9 @@ def _kinds_by_name() -> Mapping[str, VariationKind]:
 
 
 def params_fault(kind: VariationKind, task: Task, params: Params) -> tuple[str, str]:
-    """Return what is wrong with parameters that were chosen for a kind, and the unknown one's name if it is that.
+    """Return what is wrong with parameters that were chosen for a kind, and the name of one that is at fault.
+
+    Both are empty if nothing is; the name also if one is missing.
 
     Names beside the kind's space are facts, which its draws have too; any other one is a misspelt parameter.
 
@@ -302,13 +304,13 @@ def params_fault(kind: VariationKind, task: Task, params: Params) -> tuple[str, 
     if strange:
         facts = _facts(kind.name, task)
         strange = [name for name in strange if name not in facts]
-    told = f"parameters: {', '.join(known) or 'none'}"
-    if problems := complaints(space, params):
-        unknown = f"; unknown: {', '.join(strange)}" * bool(strange)
-        return f"{kind.name}: {'; '.join(problems)}; {told}{unknown}", ""
+    problems = "; ".join([*complaints(space, params), f"parameters: {', '.join(known) or 'none'}"])
     if strange:
-        return f"{kind.name}: unknown parameter {strange[0]!r};{did_you_mean(strange[0], known)} {told}", strange[0]
-    return "", ""
+        # Of a misspelt name a missing one follows.
+        return f"{kind.name}: unknown parameter {strange[0]!r};{did_you_mean(strange[0], known)} {problems}", strange[0]
+    wrong = (each.name for each in space if complaints((each,), params))
+    at = next(wrong, None)
+    return ("", "") if at is None else (f"{kind.name}: {problems}", at if at in params else "")
 
 
 @hook_modules.until_changed

@@ -60,6 +60,8 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     ("arguments", "said"),
     [
         ((), "no policy is given: add --vla-model=POLICY"),
+        (("--vla-model=nosuch:policy", "--against=random"), "--vla-model=nosuch:policy: there is no module 'nosuch'"),
+        (("--vla-model=random", "--against=nosuch:policy"), "--against=nosuch:policy: there is no module 'nosuch'"),
         (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--dimensions=camra"), "no dimension 'camra' can be searched. Did you mean camera"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),

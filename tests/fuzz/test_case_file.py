@@ -89,9 +89,33 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("seed = 3", "seed = true", 6, "expected seed = a whole number from 0"),
         ("seed = 3", "sed = 3", 6, "unknown key 'sed': expected suite, task, seed, about, changes. Did you mean seed"),
         ("seed = 3", "seed = 3\nabout = 4", 7, "expected a text, found 4"),
-        ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
-        ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
-        ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; parameters: azimuth_deg; unknown: azimut"),
+        ("camera.azimuth", "camera.azimut", 8, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
+        ("23.5", "99.0", 9, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
+        (
+            "azimuth_deg",
+            "azimut_deg",
+            9,
+            "case[0].azimut_deg: camera.azimuth: unknown parameter 'azimut_deg'; Did you mean azimuth_deg? "
+            "azimuth_deg is missing; parameters: azimuth_deg",
+        ),
+        (
+            "azimuth_deg = 23.5",
+            "",
+            8,
+            "case[0].changes: camera.azimuth: azimuth_deg is missing; parameters: azimuth_deg",
+        ),
+        (
+            '[case.changes."camera.azimuth"]\nazimuth_deg = 23.5',
+            "[case.changes.\"noise.gaussian\"]\nazimut = 1\n[case.changes.'camera.azimuth']\nazimut = 1",
+            9,
+            "noise.gaussian: unknown parameter 'azimut'",
+        ),
+        (
+            'seed = 3\n\n[case.changes."camera.azimuth"]\nazimuth_deg = 23.5',
+            'seed = 3\nchanges = {"camera.azimuth" = {azimut = 1}}',
+            7,
+            "unknown parameter 'azimut'",
+        ),
         (
             "23.5",
             "23.5\nazimut = 3",
@@ -99,7 +123,7 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
             "unknown parameter 'azimut'; Did you mean azimuth_deg? parameters: azimuth_deg",
         ),
         ("23.5", "23.5\nsource = 3", 10, "camera.azimuth: unknown parameter 'source'; parameters: azimuth_deg"),
-        ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
+        ("23.5", "nan", 9, "azimuth_deg: expected a number, found nan"),
         (
             "azimuth_deg = 23.5",
             'azimuth_deg = 23.5\n[case.changes."camera.distance"]\nfactor = 1.5',

@@ -48,6 +48,8 @@ def provenance(**texts: str) -> dict[str, Any]:
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
     "protocol.max_steps": ({}, {"protocol": {**RECORD.protocol, "max_steps": 400}}, "refuses"),
+    "protocol.settle_steps": ({}, {"protocol": {**RECORD.protocol, "settle_steps": 400}}, "refuses"),
+    "protocol.textures": ({}, {"protocol": {**RECORD.protocol, "textures": "paper"}}, "refuses"),
     "protocol.rules": ({}, {"protocol": {**RECORD.protocol, "rules": "paper"}}, "refuses"),
     "protocol.image_size": ({}, {"protocol": {**RECORD.protocol, "image_size": (64, 64)}}, "refuses"),
     "goal": ({}, {"literals": {"(open drawer_1)": ((0, False),)}}, "refuses"),
@@ -104,7 +106,9 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         assert found.of(effect)[0].cases == ("libero_goal/turn_on_the_stove[seed0]",)
         (line,), row = lines_of(found.disagreements), row_of(name)
         assert line.startswith(f"{row.about} ")
-        assert line.endswith(f": {row.why}")
+        value = found.disagreements[0].baseline
+        mend = f". {row.option} sets it" if value is None else f". Use {row.option}={value}"
+        assert line.endswith(f": {row.why}" + mend * bool(row.option))
     if not name.startswith("init_state"):
         strata = unpaired(side(of=[0, 1], **before), side(of=[2, 3], **after)).agreement
         assert [(each.name, each.effect) for each in strata.disagreements] == [(name, effect)]

@@ -370,6 +370,11 @@ def test_the_reference_has_what_each_kind_edits_and_takes(reference: Path) -> No
     assert [name for name, edit in edits.items() if not edit] == []
     assert (edits["camera.azimuth"], edits["noise.fog"], edits["robot.joints"]) == ("model", "pictures", "state")
     assert ["`camera.azimuth`", "`azimuth_deg`", "number, -75 to 75 deg", "`0.0`"] in rows
+    from pytest_vla.vary.registry import kinds
+
+    without = {name for name in edits if [f"`{name}`"] not in [row[:1] for row in rows if len(row) == 4]}
+    of_files = {kind.name for kind in kinds() if kind.needs_files or kind.dimension == "pro"}
+    assert without == of_files | {"language.blank"}, "a blank has no parameter"
 
 
 def test_every_row_of_the_reference_has_as_many_cells_as_its_table(reference: Path) -> None:

@@ -269,7 +269,17 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("manifest", "base", "complaint"),
     [
-        (GOOD, BASE.replace("init_states = 3", ""), "no init_states"),
+        (GOOD, BASE.replace("init_states = 3", ""), "no init_states (add "),
+        (
+            GOOD.replace("max_steps = 5", ""),
+            BASE.replace("max_steps = 7", ""),
+            "[protocol]: no max_steps (add max_steps = 300 under [protocol])",
+        ),
+        (
+            GOOD,
+            BASE.replace("init_states = 3", "").replace("control_freq = 20", ""),
+            'no control_freq, init_states (add under [protocol], or extends = "libero.toml")',
+        ),
         (GOOD + "fps = 3", BASE, "unknown fps"),
         (GOOD, BASE.replace('"none"', '"upside-down"'), "image_transform is not one of none, rotate_180"),
         (GOOD.replace('title = "Mine"', ""), BASE, "no title at the top"),

@@ -11,8 +11,10 @@ from pytest_vla.cli import main
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.records.store import open_store
+from tests.support.batched import BATCHED
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
 from tests.support.runs import records_of, run_names
+from tests.support.waiting import RUN_OUT
 from tests.support.workers import ALONE, BOTH
 
 
@@ -316,6 +318,62 @@ def test_what_cannot_be_compared_is_told_before_the_first_episode(vla: Run, proj
             "Install the versions of the baseline, or save a new baseline: *",
         ]
     )
+
+
+@ALONE
+@pytest.mark.usefixtures("base")
+@pytest.mark.parametrize(
+    ("option", "name", "before", "now"),
+    [
+        ("--vla-steps", "protocol.max_steps", 300, 50),
+        ("--vla-settle-steps", "protocol.settle_steps", 10, 3),
+        ("--vla-textures", "protocol.textures", None, "installed"),
+        ("--vla-replan", "replan", None, 5),
+    ],
+)
+def test_conditions_that_options_set_are_compared_before_the_first_episode(
+    vla: Run, project: pytest.Pytester, workers: str, option: str, name: str, before: object, now: object
+) -> None:
+    file = project.path / "base.json"
+    had = json.loads(file.read_text())["common"].get(name)
+    assert before in (None, had)
+    for seeds in ("--vla-seeds=0-9", "--vla-seeds=30,31"):
+        result = vla(*STOVE[:2], seeds, ALL, BASELINE, f"{option}={now}", workers)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        mend = f"{option} sets it" if had is None else f"Use {option}={had}"
+        shown = "whole chunks" if had is None else had
+        result.stderr.fnmatch_lines(
+            [
+                "ERROR: --vla-baseline=base.json: not comparable, whatever the outcomes:",
+                f"* differs (baseline {shown}, run {now}; *): *. {mend}",
+                "Or save a new baseline: *",
+            ]
+        )
+        assert not (project.path / ".vla").exists(), "nothing ran"
+    if had is not None:
+        assert vla(*STOVE, ALL, BASELINE, WIDE, f"{option}={had}", workers).ret == 0
+
+
+@pytest.mark.usefixtures("base")
+def test_the_replan_length_of_a_shared_policy_is_compared_once_it_is_loaded(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(batched=BATCHED, run_out=RUN_OUT)
+    result = vla(*STOVE, "--vla-model=batched:policy", BASELINE, "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stderr.str() + result.stdout.str()
+    assert "replan length differs (baseline whole chunks, run 3; 10 cases)" in told
+    assert "--vla-replan sets it" in told
+    assert not (project.path / ".vla" / "results.sqlite").exists()
+
+
+@pytest.mark.usefixtures("base")
+def test_a_baseline_that_differs_in_some_cases_is_compared(vla: Run, project: pytest.Pytester) -> None:
+    file = project.path / "base.json"
+    table = json.loads(file.read_text())
+    table["cases"][0].setdefault("but", {})["protocol.max_steps"] = 50
+    file.write_text(json.dumps(table))
+    result = vla(*STOVE, ALL, BASELINE)
+    result.stdout.fnmatch_lines(["*step budget differs (baseline 50, run 300; 1 case): *", "*Use --vla-steps=50*"])
+    assert len(records_of(project.path / ".vla")) == 10
 
 
 @pytest.mark.usefixtures("base")

@@ -62,11 +62,20 @@ def test_where_numpy_came_first_it_is_told(project: pytest.Pytester, vla: Run) -
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "vla: kernels are native: numpy was imported first, by *early; records may differ between machines. "
+            "vla: kernels are native: numpy was imported first, by early; records may differ between machines. "
             "Put OPENBLAS_CORETYPE=* before the command, or use workers (-n 1)"
         ]
     )
     assert {how for how, _ in said(project)} == {kernels.TOO_LATE}
+
+
+def test_the_fake_world_that_was_asked_for_is_not_advised_against(project: pytest.Pytester) -> None:
+    project.makepyfile(policies="def straight(episode): return lambda seen: [1, 0, 0, 0, 0, 0, 0]")
+    asked = ("--vla-suite=tabletop", *EPISODE[1:], "--vla-episodes=1")
+    result = project.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "pytest_vla.testing", *asked)
+    result.assert_outcomes(passed=1)
+    assert {how for how, _ in said(project)} == {kernels.TOO_LATE}, "numpy came first"
+    assert "kernels are" not in result.stdout.str()
 
 
 def test_a_foreign_project_is_left_alone(project: pytest.Pytester, vla: Run) -> None:

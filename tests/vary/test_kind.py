@@ -53,7 +53,7 @@ def _refused(do: Callable[[], Any]) -> str:
     [
         ({"sample": _raise}, "sample raised KeyError: 'x'"),
         ({"sample": lambda draw: {"loss": 0.7}}, "loss: expected 0 to 0.5, found 0.7"),
-        ({"sample": lambda draw: {"lost": 0.1}}, "loss is missing"),
+        ({"sample": lambda draw: {"lost": 0.1}}, "loss is missing; not in its space: lost"),
         ({"sample": lambda draw: {"loss": 0.1, "way": np.zeros(2)}}, "sample gives way=array"),
         ({"sample": lambda draw: {"loss": 0.1, "way": [float("nan")]}}, "sample gives way=[nan]"),
         ({"sample": lambda draw: None}, "sample returned None"),

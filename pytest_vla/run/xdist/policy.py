@@ -18,6 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.run.constants import room_for_workers
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.failures import NO_POLICY
+from pytest_vla.run.gate import check_comparable
 from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.progress import LoadingLine
 from pytest_vla.run.utilisation import Utilisation
@@ -364,9 +365,11 @@ class PolicyOfWorkers:
             self._far_replicas.release(node.gateway.id)
 
     def _check_fits(self) -> None:
-        about, selection = self.about, self._context.selection
+        about, selection, gate = self.about, self._context.selection, self._context.gate
         assert about is not None
         try:
+            if gate is not None:
+                check_comparable(gate, selection, about.replan)
             for warning in check_fits(about, selection, selection.named):
                 self._tell(warning)
         except VlaError as error:
