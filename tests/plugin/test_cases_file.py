@@ -110,7 +110,7 @@ def test_a_file_that_is_wrong_ends_the_run_before_it_begins(vla: Run, project: p
     (project.path / "cases.toml").write_text(CASES.replace("steps = 2", "steps = 20"))
     result = vla("--vla-cases=cases.toml", "--vla-model=policies:straight")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*cases.toml:3: case[[]0].changes: action.delay: steps: expected 0 to 5 *found 20*"])
+    result.stderr.fnmatch_lines(["*cases.toml:10: case[[]0].steps: action.delay: steps: expected 0 to 5 *found 20*"])
     assert not (project.path / ".vla").exists()
 
 
