@@ -169,5 +169,5 @@ BATCH_FAILED = "policy-batch-failed"
 NO_CASE = "no-case"
 """The reason of an error: a test of the user's own has no case to run."""
 
-POLICYS_OWN = frozenset(reason for reason in ERROR_REASONS if is_of_policy(reason, acted=False))
+OF_THE_POLICY = frozenset(reason for reason in ERROR_REASONS if is_of_policy(reason, acted=False))
 """The reasons that are always the policy's own."""

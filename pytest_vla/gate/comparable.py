@@ -39,8 +39,8 @@ class Condition(NamedTuple):
         effect: where it differs.
         about: what it is, for people.
         why: the effect is that.
-        must_be_known: whether nothing is refused where one side does not say it, as records of earlier versions and
-            published logs may not; else not saying it is a value, such as the default.
+        unsaid: the effect where one side does not say it, as records of earlier versions and published logs may not:
+            ``differs`` (not saying it is a value, such as the default), ``warns`` or ``nothing``.
         option: with which a run repeats the baseline's value, or empty.
     """
 
@@ -48,21 +48,21 @@ class Condition(NamedTuple):
     effect: Effect
     about: str
     why: str
-    must_be_known: bool = False
+    unsaid: Literal["differs", "warns", "nothing"] = "differs"
     option: str = ""
 
 
 CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
-    Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", True),
-    Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", True),
+    Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", "warns"),
+    Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", "warns"),
     Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes", option="--vla-steps"),
     Condition("protocol.settle_steps", "refuses", "settle steps", "episodes start later", option="--vla-settle-steps"),
     Condition("protocol.textures", "refuses", "textures", "things look different", option="--vla-textures"),
     Condition("protocol.rules", "refuses", "success rule", "the paper's goals differ from its code's"),
     Condition("protocol.", "refuses", "protocol", "all episodes of a suite share it"),
-    Condition("goal", "refuses", "success rule", "a different goal is a different task", True),
-    Condition("instruction", "refuses", "instruction", "the policy was given different words", True),
+    Condition("goal", "refuses", "success rule", "a different goal is a different task", "warns"),
+    Condition("instruction", "refuses", "instruction", "the policy was given different words", "warns"),
     Condition(
         "replan",
         "refuses",
@@ -70,12 +70,10 @@ CONDITIONS = (
         "querying a policy more often changes its behaviour",
         option="--vla-replan",
     ),
-    Condition("scene", "refuses", "scene", "different files or assets move or look different", True),
-    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", True),
+    Condition("scene", "refuses", "scene", "different files or assets move or look different", "warns"),
+    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", "warns"),
     Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
-    Condition(
-        INIT_STATE_DIGEST, "refuses", "hash of the init state", "the file of init states has another start there", True
-    ),
+    Condition(INIT_STATE_DIGEST, "refuses", "hash of the init state", "its file was changed", "nothing"),
     Condition("variation", "refuses", "variation", "its label means a different dimension, kind or level"),
     Condition("parameters", "refuses", "variation's parameters", "the same label was drawn differently"),
     Condition(
@@ -102,7 +100,7 @@ CONDITIONS = (
         "warns",
         "compiled scene",
         "another machine compiles the same files with other rounding, or the cache of scenes was changed",
-        True,
+        "nothing",
     ),
     Condition("provenance.kernels", "warns", "kernels", "they round differently"),
     Condition("provenance.blas", "warns", "BLAS kernels", "they round differently"),
@@ -115,11 +113,11 @@ CONDITIONS = (
     Condition("provenance.numba", "warns", "numba", "it may round differently"),
     Condition("provenance.llvmlite", "warns", "llvmlite", "it may round differently"),
     Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round differently"),
-    Condition("provenance.", "warns", "provenance", "results are not known to depend on it", True),
+    Condition("provenance.", "warns", "provenance", "results are not known to depend on it", "warns"),
 )
 """What decides whether two episodes can be compared. Any other condition is a later version's: `OTHER`."""
 
-OTHER = Condition("", "warns", "condition", "this version does not know it", True)
+OTHER = Condition("", "warns", "condition", "this version does not know it", "nothing")
 
 
 def row_of(name: str) -> Condition:
@@ -133,9 +131,6 @@ def row_of(name: str) -> Condition:
 
 _OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
 """Conditions that are not compared: by the one cases are found, and of the other the init state itself tells."""
-
-_IF_KNOWN = (INIT_STATE_DIGEST, "provenance.compiled")
-"""Conditions that are compared only where both sides have them: earlier versions recorded none."""
 
 _ALARM = "provenance.stop_when"
 _SHOWN = 3
@@ -201,17 +196,17 @@ def disagreements_of(
     for one, other, names in compared:
         for name in names:
             before, now = _value_of(one, name), _value_of(other, name)
-            if name in _OTHERWISE_KNOWN or before == now or (name in _IF_KNOWN and None in (before, now)):
+            if name in _OTHERWISE_KNOWN or before == now:
                 continue
             if None in (before, now) and not _knows(one if before is None else other, name):
                 # Whoever died, or has not run yet, could not tell.
                 continue
             row, unknown = row_of(name), None in (before, now)
-            if row is OTHER and unknown:
+            if unknown and row.unsaid == "nothing":
                 continue
             key = name, json.dumps(before, sort_keys=True), json.dumps(now, sort_keys=True)
             cases.setdefault(key, []).append(other.case)
-            values[key] = "warns" if row.must_be_known and unknown else row.effect, before, now
+            values[key] = "warns" if unknown and row.unsaid == "warns" else row.effect, before, now
     found = [Disagreement(key[0], *values[key], tuple(dict.fromkeys(some))) for key, some in cases.items()]
     effects, rows = get_args(Effect), [row.name for row in (*CONDITIONS, OTHER)]
     return tuple(

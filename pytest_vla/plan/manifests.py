@@ -142,23 +142,19 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     further = _further_tasks(name, (each.name for each in listed), folder) if takes_tasks(name) else ()
     _check_names(f"suite {name}: {manifest}", listed)
     files, *folders = [files] if isinstance(files := table.get("files", name), str) else files
-    tasks = tuple(
-        Task(
+    tasks = []
+    for index, each in enumerate([*listed, *map(_Listed, further)]):
+        task = Task(
             *(name, each.name, index, each.language, each.protocol or protocol, folder, files),
             varied=table.get("varied", ""),
             task_level=each.task_level,
             file=each.file,
             folders=tuple(folders),
         )
-        for index, each in enumerate([*listed, *map(_Listed, further)])
-    )
-    tasks = tuple(
-        replace(task, language=file_language(task) or task.language)
-        if each.instruction is None and not is_sentence(task.language)
-        else task
-        for task, each in zip(tasks, [*listed, *map(_Listed, further)], strict=True)
-    )
-    return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest), table.get("category", ""))
+        if each.instruction is None and not is_sentence(task.language):
+            task = replace(task, language=file_language(task) or task.language)
+        tasks.append(task)
+    return Suite(name, table["title"], tuple(tasks), protocol, _seeds(table, manifest), table.get("category", ""))
 
 
 def is_sentence(text: str) -> bool:

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_vla.errors import POLICYS_OWN, EpisodeError, VlaError
+from pytest_vla.errors import OF_THE_POLICY, EpisodeError, VlaError
 from pytest_vla.policies.base import (
     Answer,
     BatchPolicy,
@@ -31,13 +31,13 @@ def own_replan(policy: Policy) -> int | None:
         raise EpisodeError("policy-protocol", str(error)) from error
 
 
-def as_policys(error: EpisodeError) -> EpisodeError:
+def as_raised_by_policy(error: EpisodeError) -> EpisodeError:
     """Return an EpisodeError from a policy's call as it is, or as ``policy-raised`` if the policy's own code raised it.
 
     Only pytest-vla knows that the simulator broke, or that a server went away: a policy must not claim it.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or not is_users_own(frames[-1].filename) or error.reason in POLICYS_OWN:
+    if not frames or not is_users_own(frames[-1].filename) or error.reason in OF_THE_POLICY:
         return error
     return EpisodeError("policy-raised", f"EpisodeError {error.reason}: {error.message}")
 
@@ -47,7 +47,7 @@ def begin_session(policy: Policy, episode: Episode) -> Session:
     try:
         session = policy(episode)
     except EpisodeError as error:
-        if (own := as_policys(error)) is not error:
+        if (own := as_raised_by_policy(error)) is not error:
             raise own from error
         raise
     except BaseException as error:
@@ -72,7 +72,7 @@ def ask_session(session: Session, observation: Observation, action_size: int = A
     try:
         answer = session(observation)
     except EpisodeError as error:
-        if (own := as_policys(error)) is not error:
+        if (own := as_raised_by_policy(error)) is not error:
             raise own from error
         raise
     except BaseException as error:
@@ -90,7 +90,7 @@ def close_session(session: Session) -> None:
     try:
         close()
     except EpisodeError as error:
-        if (own := as_policys(error)) is not error:
+        if (own := as_raised_by_policy(error)) is not error:
             raise own from error
         raise
     except BaseException as error:

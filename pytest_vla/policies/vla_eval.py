@@ -170,7 +170,7 @@ def declared_traits(hello: Said) -> Traits:
         accepts = state.get("accepts")
         if isinstance(accepts, list) and _OUR_STATE in accepts:
             said["state_layout"] = _STATES[_OUR_STATE]
-        # The size of a state in an unknown form is all that is known; that of a quaternion's is ours by chance.
+        # In a known form the layout is compared, not the size: with a quaternion and one finger it has 8 numbers, too.
         elif state["format"] not in ("raw", *_STATES):
             said["state_size"] = state["dims"] or None
     if "language" in seen:

@@ -318,10 +318,8 @@ def judge_run(
         against += against_others(others, stopped, any(not record.of_suite for record in records))
         from pytest_vla.run.html_report import replays
 
-        replay, verbosity = (
-            replays(settings, session.config, closed.items, context.folder),
-            session.config.get_verbosity(),
-        )
+        replay = replays(settings, session.config, closed.items, context.folder)
+        verbosity = session.config.get_verbosity()
         last = run_line(asked, against, is_shown=not undecided)
         lines, passed = (*told, *gated_lines(gated, verbosity, replay), last), not against
     elif has_minimum and settings.shard is not None:
@@ -535,7 +533,7 @@ class Results:
         try:
             sample = self._in_time.sample if self._in_time.has_ended(session) else None
             if not (session.shouldstop or session.shouldfail):
-                # Nothing that pytest or this plugin decided: Ctrl-C, or who sends what that sends.
+                # Neither pytest nor this plugin ended it: Ctrl-C did, or a SIGINT from anywhere.
                 self._stored.note_interrupt(self._running)
             self._stored.end(self._failures.without_policy, sample)
         except VlaError as error:

@@ -30,7 +30,7 @@ from pytest_vla.policies.base import (
     counted_answers,
 )
 from pytest_vla.policies.generators import seed_globals, set_noise
-from pytest_vla.policies.session import as_policys
+from pytest_vla.policies.session import as_raised_by_policy
 from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, receive, send
 from pytest_vla.util.warnings import describe, full_traceback
 
@@ -73,7 +73,7 @@ def call_policy(
 def as_episode_error(error: BaseException, moment: str = "") -> EpisodeError:
     """Convert a policy's error to an EpisodeError; `moment` names the place, such as "at the episode's begin: "."""
     if isinstance(error, EpisodeError):
-        own = as_policys(error)
+        own = as_raised_by_policy(error)
         if own is not error:
             own.__cause__ = error
         return own

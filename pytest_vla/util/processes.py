@@ -58,7 +58,7 @@ _noted: list[list[int]] = []
 
 @contextmanager
 def interrupts_noted() -> Iterator[None]:
-    """Note within the block which signals came that interrupt: `is_no_signals`. In the main thread only."""
+    """Note within the block which signals came that interrupt: `came_without_signal`. In the main thread only."""
     numbers, came = (signal.SIGINT, signal.SIGTERM), list[int]()
     handlers = {int(number): signal.getsignal(number) for number in numbers}
     earlier = {number: handler for number, handler in handlers.items() if callable(handler)}
@@ -82,7 +82,7 @@ def interrupts_noted() -> Iterator[None]:
         _noted.remove(came)
 
 
-def is_no_signals(error: BaseException) -> bool:
+def came_without_signal(error: BaseException) -> bool:
     """Whether an error is a KeyboardInterrupt that code raised, while no signal came; False if that is not known."""
     return isinstance(error, KeyboardInterrupt) and bool(_noted) and not _noted[-1]
 

@@ -4,7 +4,7 @@ import sys
 import traceback
 import warnings
 
-from pytest_vla.util.processes import is_no_signals
+from pytest_vla.util.processes import came_without_signal
 from pytest_vla.util.text import printable_lines
 from pytest_vla.util.wall_limits import WallLimitReached, is_users_own
 
@@ -36,7 +36,7 @@ def ends_episode(error: BaseException) -> bool:
     without a record would be missing from every rate. So does a KeyboardInterrupt that no signal caused
     (`pytest_vla.util.processes.interrupts_noted`): it is no Ctrl-C.
     """
-    if is_no_signals(error):
+    if came_without_signal(error):
         return True
     # If pytest is not loaded, pytest.exit was not called.
     leaves = getattr(sys.modules.get("_pytest.outcomes"), "Exit", KeyboardInterrupt)

@@ -214,7 +214,7 @@ def _differing(before: Result, here: Result) -> Iterator[str]:
     names = [name for name in {*before.conditions, *here.conditions} if row_of(name).effect == "refuses"]
     for name in sorted(names, key=lambda name: (rows.index(row_of(name).name), name)):
         row, values = row_of(name), [side.conditions.get(name) for side in (before, here)]
-        unknown = row.must_be_known and None in values
+        unknown = row.unsaid != "differs" and None in values
         if values[0] == values[1] or DRAWN in values or unknown:
             continue
         if any(value is not None and value.startswith(SEVERAL) for value in values):
