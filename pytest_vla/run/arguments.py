@@ -120,7 +120,10 @@ def evaluator_text(text: str) -> "str | Path":
 
 def success_text(text: str) -> str:
     """Parse a rule of success."""
-    steps_to_hold(text)
+    try:
+        steps_to_hold(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -140,8 +140,8 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
     drawn = [task for task in tasks if task.protocol.starts == DRAWN]
     if drawn and any(case.variation for case in cases):
         raise VlaError(
-            f"the evaluator {drawn[0].protocol.evaluator} draws where things stand, but variations start from init states: "
-            "leave the variations out, or use another evaluator"
+            f"the evaluator {drawn[0].protocol.evaluator} draws where things stand, but variations start from init "
+            "states: leave the variations out, or use another evaluator"
         )
     by_name = {task.key: task for task in tasks if not task.varied}
     chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)

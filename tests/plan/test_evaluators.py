@@ -61,7 +61,7 @@ def test_step_budgets_and_chunks_are_the_sources() -> None:
 def test_ours_changes_nothing() -> None:
     task = load_suite("tabletop").tasks[0]
     assert load_evaluator("ours").task(task) is task
-    assert deviations(task, load_evaluator("ours")) == {}
+    assert deviations(task, task.protocol, load_evaluator("ours")) == {}
     assert evaluator_names()[0] == "ours"
 
 
@@ -117,7 +117,7 @@ def test_a_file_of_ones_own_extends_one(tmp_path: Path) -> None:
     mine = load_evaluator(str(tmp_path / "mine.toml"))
     assert (mine.name, mine.replan, mine.episodes) == ("mine", 10, 50)
     task = load_suite("libero_10").tasks[0]
-    assert deviations(mine.task(task), load_evaluator("openpi")) == {
+    assert deviations(task, mine.task(task).protocol, load_evaluator("openpi")) == {
         "max_steps": (520, 600),
         "image_size": ((256, 256), (128, 128)),
         "evaluator": ("openpi", "mine"),
