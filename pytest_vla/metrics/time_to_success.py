@@ -6,8 +6,9 @@ at the first step at which the goal holds. An episode says nothing about budgets
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isnan, sqrt
+from math import isfinite, isnan, sqrt
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from pytest_vla.metrics.clustered import CONFIDENCE, Interval
 from pytest_vla.metrics.selection import is_counted
@@ -123,8 +124,10 @@ def time_to_success(records: Sequence[Record]) -> TimeToSuccess | None:
     found = ecdf(_censored(counted))
     steps, shares = found.cdf.quantiles, found.cdf.probabilities
     # By the log-log transformation, as its interval stays within 0..1 (Kalbfleisch and Prentice 2002, section 1.4). It
-    # is undefined where all have succeeded.
-    ends = found.sf.confidence_interval(CONFIDENCE, method="log-log")
+    # is undefined where none or all have succeeded, of which scipy warns.
+    with catch_warnings():
+        simplefilter("ignore", RuntimeWarning)
+        ends = found.sf.confidence_interval(CONFIDENCE, method="log-log")
     early, late = 1.0 - ends.low.probabilities, 1.0 - ends.high.probabilities
     changes = tuple(
         (int(step), float(share))
@@ -216,13 +219,15 @@ def rate_difference(measured: SuccessRate, published: float, interval: Interval 
     return RateDifference(value, (max(value - below, -1.0), min(value + above, 1.0)), interval is not None)
 
 
-WITHIN, BUDGET, DIFFERENT, UNDECIDED = "within-sampling", "explained-by-budget", "different", "undecided"
+WITHIN, BUDGET, DIFFERENT = "within-sampling", "explained-by-budget", "different"
+UNMEASURED, UNKNOWN_BUDGET = "budget-not-measured", "budget-unknown"
 
 VERDICTS: Mapping[str, str] = {
     WITHIN: "within sampling",
     BUDGET: "explained by the budget",
     DIFFERENT: "different by more than sampling and the budget explain",
-    UNDECIDED: "undecided: the published budget was not measured",
+    UNMEASURED: "different by more than sampling; the budget may explain it, and was not measured",
+    UNKNOWN_BUDGET: "different by more than sampling; the budget may explain it, and is not known",
 }
 """What the verdicts on a run and a published number mean."""
 
@@ -246,6 +251,7 @@ def verdict_of(
         return BUDGET if own.is_shown else WITHIN
     if not own.is_shown:
         return WITHIN
+    if steps is None:
+        return UNKNOWN_BUDGET
     # More steps only add successes, and fewer only take them away.
-    can_close = (own.value < 0) == ((steps or inf) > (measured or 0))
-    return UNDECIDED if steps is not None and can_close else DIFFERENT
+    return UNMEASURED if (own.value < 0) == (steps > (measured or 0)) else DIFFERENT
