@@ -22,7 +22,6 @@ from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.metrics.time_to_success import (
     VERDICTS,
     RateDifference,
-    budget_of,
     largest_budget,
     rate_at,
     rate_difference,
@@ -33,7 +32,18 @@ from pytest_vla.plan.evaluators import Evaluator, built_in_evaluators
 from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
-from pytest_vla.reports.blocks import Block, Column, Heading, PageDrawing, Sentence, Table, estimate_text, notes, rate_cell
+from pytest_vla.reports.blocks import (
+    Block,
+    Cell,
+    Column,
+    Heading,
+    PageDrawing,
+    Sentence,
+    Table,
+    estimate_text,
+    notes,
+    rate_cell,
+)
 from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.html.svg import budget_drawing
 from pytest_vla.reports.loaded import Loaded, unfinished_of
@@ -104,9 +114,18 @@ def _published(name: str, table: Mapping[str, Any], read: str) -> PublishedNumbe
     episodes = n if isinstance(n, dict) else dict.fromkeys([*rates, *done], n)
     shares = {suite: rate / 100 for suite, rate in rates.items()}
     shares |= {suite: number / episodes[suite] for suite, number in done.items()}
-    texts = (table.get(key, "") for key in ("checkpoint", "evaluator"))
-    steps, note = table.get("steps", {}), table.get("note", "")
-    return PublishedNumber(name, table["model"], *texts, shares, episodes, steps, table["source"], read, note)
+    return PublishedNumber(
+        name,
+        model=table["model"],
+        checkpoint=table.get("checkpoint", ""),
+        evaluator=table.get("evaluator", ""),
+        rates=shares,
+        episodes=episodes,
+        steps=table.get("steps", {}),
+        source=table["source"],
+        read=read,
+        note=table.get("note", ""),
+    )
 
 
 def published_number(name: str) -> PublishedNumber:
@@ -438,7 +457,8 @@ def _summary(each: BudgetReport) -> str:
 def _under_table(each: BudgetReport) -> Iterator[Block]:
     if not each.under:
         return
-    rows = [(f"this run ({each.evaluator})", each.steps, rate_cell(each.rate), percents(each.rate.tasks_interval), "")]
+    own = percents(each.rate.tasks_interval)
+    rows: list[tuple[Cell, ...]] = [(f"this run ({each.evaluator})", each.steps, rate_cell(each.rate), own, "")]
     for row in each.under:
         rate = row.rate
         fields_told = ", ".join(field.name for field in row.differs) or "no other field"
@@ -464,10 +484,7 @@ def _under_table(each: BudgetReport) -> Iterator[Block]:
         tuple(rows),
         "evaluators",
     )
-    differing = {
-        field.name: (field.evaluator, field.run, row.evaluator) for row in each.under for field in row.differs
-    }
-    if differing:
+    if any(row.differs for row in each.under):
         yield Table(
             "What differs",
             tuple(map(Column, ("evaluator", "field", "evaluator's value", "run's value"))),

@@ -161,9 +161,9 @@ def time_blocks(found: Sequence[ModelTimes]) -> Iterator[Block]:
     rows = [(each, one) for each in found for one in each.compared]
     if rows:
         yield Sentence(
-            "two models: whether one takes longer (log-rank, over all episodes), beside the difference of their success "
-            "in percentage points over the cases that both ran. The log-rank test takes episodes as independent, so "
-            "its p is too small if several share a start",
+            "two models: whether one takes longer (log-rank, over all episodes), beside the difference of their "
+            "success in percentage points over the cases that both ran. The log-rank test takes episodes as "
+            "independent, so its p is too small if several share a start",
             is_apart=True,
         )
         yield Table(

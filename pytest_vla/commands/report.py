@@ -236,10 +236,10 @@ def run(options: argparse.Namespace) -> None:
         if hidden:
             raise VlaError(f"nothing to report from the records that count. {'. '.join(hidden)}")
         if options.section:
-            named_sections = ", ".join(entry.name for entry in chosen_sections(options))
+            wanted = ",".join(entry.name for entry in chosen_sections(options))
             raise VlaError(
-                f"nothing to report: {counted(len(loaded.records), 'record')}{_broken(loaded.records)} have nothing for "
-                f"--section={named_sections}"
+                f"nothing to report: {counted(len(loaded.records), 'record')}{_broken(loaded.records)}, with nothing "
+                f"for --section={wanted}"
             )
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "

@@ -165,7 +165,9 @@ def _censored(counted: Sequence[Record]) -> Any:
     from scipy.stats import CensoredData
 
     done = [float(record.success_step or 0) for record in counted if record.outcome == "success"]
-    return CensoredData(done, right=[float(budget_of(record) or 0) for record in counted if record.outcome != "success"])
+    return CensoredData(
+        done, right=[float(budget_of(record) or 0) for record in counted if record.outcome != "success"]
+    )
 
 
 def _reached(steps: "NDArray[np.float64]", shares: "NDArray[np.float64]", share: float) -> int | None:

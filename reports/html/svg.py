@@ -370,7 +370,9 @@ def budget_drawing(
         return _LEFT + (width - _LEFT - _RIGHT) * steps / last
 
     inside = framed(title, below) + _shares(width - _RIGHT)
-    ends = [(x_of(steps), _y((span or (rate, rate))[1]), 0.0, _y((span or (rate, rate))[0])) for steps, rate, span in points]
+    ends = [
+        (x_of(steps), _y((span or (rate, rate))[1]), 0.0, _y((span or (rate, rate))[0])) for steps, rate, span in points
+    ]
     if points:
         inside += _AREA.format(kind="band done", way=_band(ends))
         inside += _AREA.format(kind="trend done", way=_line([(x_of(steps), _y(rate)) for steps, rate, _ in points]))
