@@ -302,24 +302,59 @@ def _under(evaluator: Evaluator, suite: str, records: Sequence[Record]) -> Under
 _DEFAULTS = {field.name: field.default for field in fields(Protocol) if field.default is not MISSING}
 _OF_SUITES = ("evaluator", "rules", "action_size", "vectors")
 
+_TOPICS = {
+    "scenes": "scenes",
+    "starts": "scenes",
+    "init_state": "scenes",
+    "image_size": "pictures",
+    "image_transform": "pictures",
+    "wrist_transform": "pictures",
+    "textures": "pictures",
+    "settle_steps": "settling",
+    "settle_action": "settling",
+    "gripper": "actions",
+    "out_of_range": "actions",
+    "replan": "chunk",
+}
+"""What the fields of a protocol are about; another field is a topic by itself."""
+
+UNKNOWN = "unknown"
+"""The run's value of a field that an imported log does not say."""
+
 
 def _differs(evaluator: Evaluator, records: Iterable[Record]) -> tuple[FieldDifference, ...]:
-    """Return the fields in which records differ from an evaluator's protocol; a field that neither has is not one."""
+    """Return the fields in which records differ from an evaluator's protocol, or do not say their value."""
     wanted = {name: value for name, value in _DEFAULTS.items() if name not in _OF_SUITES} | dict(evaluator.protocol)
-    has: dict[str, dict[str, None]] = {}
-    for record in records:
-        if not is_counted(record):
-            continue
-        values = {name: record.protocol.get(name, _DEFAULTS.get(name)) for name in wanted} | {"replan": record.replan}
-        for name, value in values.items():
-            has.setdefault(name, {})[json.dumps(value)] = None
     if evaluator.replan is not None:
         wanted["replan"] = evaluator.replan
+    has: dict[str, dict[str, None]] = {name: {} for name in wanted}
+    for record in filter(is_counted, records):
+        for name, value in wanted.items():
+            has[name][_value_of(record, name, value, evaluator)] = None
     return tuple(
         FieldDifference(name, json.dumps(value), ", ".join(has[name]))
         for name, value in wanted.items()
-        if name in has and [*has[name]] != [json.dumps(value)]
+        if [*has[name]] != [json.dumps(value)]
     )
+
+
+def _value_of(record: Record, name: str, wanted: object, evaluator: Evaluator) -> str:
+    """Return a record's value of a field in JSON. Records leave out defaults, and logs what nobody knows."""
+    if name == "replan":
+        return json.dumps(record.replan)
+    if name not in record.protocol and name not in _DEFAULTS:
+        # A log of the evaluator's own script need not say what that script does.
+        return json.dumps(wanted) if _evaluator_of(record) == evaluator.name else UNKNOWN
+    return json.dumps(record.protocol.get(name, _DEFAULTS.get(name)))
+
+
+def _topics(differs: Iterable[FieldDifference], with_names: bool = False) -> str:
+    """Return what differs, such as ``pictures, scenes``, or ``pictures (image_size), scenes (starts)``."""
+    topics: dict[str, list[str]] = {}
+    for field in differs:
+        topics.setdefault(_TOPICS.get(field.name, field.name), []).append(field.name)
+    named = {topic: "" if names == [topic] else f" ({', '.join(names)})" for topic, names in topics.items()}
+    return ", ".join(sorted(f"{topic}{named[topic] * with_names}" for topic in topics))
 
 
 def _compared(
@@ -434,7 +469,7 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
         yield Sentence(_summary(each))
         if reasons := reasons_text(each.rate):
             yield Sentence(f"in no rate: {reasons}")
-        yield from _under_table(each)
+        yield from _under_table(each, full)
         yield PageDrawing(partial(_drawing, title, each))
         yield from _curve_table(each)
         yield from _published_tables(each, full)
@@ -454,32 +489,25 @@ def _summary(each: BudgetReport) -> str:
     return f"{each.suite} {', '.join(told)}"
 
 
-def _under_table(each: BudgetReport) -> Iterator[Block]:
+def _under_table(each: BudgetReport, full: bool) -> Iterator[Block]:
     if not each.under:
         return
-    own = percents(each.rate.tasks_interval)
-    rows: list[tuple[Cell, ...]] = [(f"this run ({each.evaluator})", each.steps, rate_cell(each.rate), own, "")]
+    own: tuple[Cell, ...] = (rate_cell(each.rate), percents(each.rate.tasks_interval))
+    rows: list[tuple[Cell, ...]] = [(f"this run ({each.evaluator})", each.steps, *own, "", "")]
     for row in each.under:
-        rate = row.rate
-        fields_told = ", ".join(field.name for field in row.differs) or "no other field"
-        rows.append(
-            (
-                row.evaluator,
-                row.steps,
-                None if rate is None else rate_cell(rate),
-                None if rate is None else percents(rate.tasks_interval),
-                fields_told,
-            )
-        )
+        rate = (None, None) if row.rate is None else (rate_cell(row.rate), percents(row.rate.tasks_interval))
+        names = ", ".join(field.name for field in row.differs)
+        rows.append((row.evaluator, row.steps, *rate, _topics(row.differs) or "nothing else", names or "nothing else"))
     yield Table(
-        "Success under each evaluator's budget, %. Besides the budget, the run and the evaluator differ in the fields "
-        "named; what they change is not in these numbers",
+        "Success under each evaluator's budget, %. Besides the budget, the run and the evaluator differ in what is "
+        "named; what that changes is not in these numbers",
         (
             Column("evaluator"),
             Column("steps"),
             Column("success", ".1f"),
             Column(TASKS_LIKE_THESE, ".1f", is_optional=True, medium="page"),
-            Column("the run differs in", is_left=True),
+            Column("the run differs in", is_left=True, medium="terminal"),
+            Column("the run differs in", is_left=True, medium="page"),
         ),
         tuple(rows),
         "evaluators",
@@ -493,7 +521,7 @@ def _under_table(each: BudgetReport) -> Iterator[Block]:
             ),
             "differences",
             names=2,
-            medium="page",
+            medium="all" if full else "page",
         )
 
 
@@ -548,8 +576,9 @@ def _published_tables(each: BudgetReport, full: bool) -> Iterator[Block]:
         ),
         "published",
         names=2,
+        medium="all" if full or each.compared is None else "page",
     )
-    if more := len(each.published) - len(known):
+    if each.compared is None and (more := len(each.published) - len(known)):
         yield Sentence(
             f"{counted(more, 'published number')} more of evaluators that their sources do not name (--full)"
         )
@@ -576,7 +605,7 @@ def _comparison(each: BudgetReport, found: PublishedComparison) -> Iterator[Bloc
         yield Sentence("verdict: none, as the run's rate has no interval")
         return
     whole = "" if found.own.is_whole else " (without the published number's own sampling error, which is not known)"
-    named = ", ".join(field.name for field in found.differs)
+    named = _topics(found.differs, with_names=True)
     besides = f". The run and {number.evaluator} also differ in: {named}" if named else ""
     if not number.evaluator:
         besides = ". What else differs is not known"

@@ -13,6 +13,7 @@ from warnings import catch_warnings, simplefilter
 from pytest_vla.metrics.clustered import CONFIDENCE, Interval
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
+from pytest_vla.plan.choices import END
 from pytest_vla.records.record import Record
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def has_time(record: Record) -> bool:
 
     It does not if success was judged at the end only (``--vla-success=end``), or if a log has no steps.
     """
-    if budget_of(record) is None or record.protocol.get("success") == "end":
+    if budget_of(record) is None or record.protocol.get("success") == END:
         return False
     return record.outcome != "success" or bool(record.success_step)
 
