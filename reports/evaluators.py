@@ -271,7 +271,9 @@ def make_budgets(loaded: Loaded, number: PublishedNumber | None = None) -> tuple
         evaluators = sorted(
             (each for each in built_in_evaluators() if suite in each.max_steps), key=lambda each: each.max_steps[suite]
         )
-        under = tuple(_under(each, suite, records) for each in evaluators)
+        # A run has few protocols, and thousands of episodes.
+        protocols = [*{(json.dumps(r.protocol), r.replan): r for r in records if is_counted(r)}.values()]
+        under = tuple(_under(each, suite, records, protocols) for each in evaluators)
         numbers = tuple((each, each.budget(suite)) for each in published_numbers().values() if suite in each.rates)
         curve = success_curve(records, [*(each.steps for each in under), *(budget or 0 for _, budget in numbers)])
         report = BudgetReport(
@@ -294,9 +296,10 @@ def _evaluator_of(record: Record) -> str:
     return str(record.protocol.get("evaluator", OWN_EVALUATOR))
 
 
-def _under(evaluator: Evaluator, suite: str, records: Sequence[Record]) -> UnderEvaluator:
+def _under(evaluator: Evaluator, suite: str, records: Sequence[Record], protocols: Iterable[Record]) -> UnderEvaluator:
     steps = evaluator.max_steps[suite]
-    return UnderEvaluator(evaluator.name, steps, rate_at(steps, records, evaluator.name), _differs(evaluator, records))
+    rate = rate_at(steps, records, evaluator.name)
+    return UnderEvaluator(evaluator.name, steps, rate, _differs(evaluator, protocols))
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Protocol) if field.default is not MISSING}
@@ -328,7 +331,7 @@ def _differs(evaluator: Evaluator, records: Iterable[Record]) -> tuple[FieldDiff
     if evaluator.replan is not None:
         wanted["replan"] = evaluator.replan
     has: dict[str, dict[str, None]] = {name: {} for name in wanted}
-    for record in filter(is_counted, records):
+    for record in records:
         for name, value in wanted.items():
             has[name][_value_of(record, name, value, evaluator)] = None
     return tuple(
@@ -619,14 +622,18 @@ def _points(difference: RateDifference) -> str:
     return f"{estimate_text(GroundingEstimate(100 * difference.value, interval), '+.1f')} points"
 
 
-def _drawing(title: str, each: BudgetReport) -> "Markup":
-    points = [(steps, 100 * (rate.rate or 0.0), percents(rate.interval)) for steps, rate in each.curve]
+def _marks(each: BudgetReport) -> dict[int, str]:
+    """Return the names of the evaluators by each measured budget."""
     marks: dict[int, list[str]] = {}
     for row in each.under:
         if row.rate is not None:
             marks.setdefault(row.steps, []).append(row.evaluator)
-    below = f"success by step budget, {CONFIDENCE:.0%} intervals"
-    return budget_drawing(title, below, points, {steps: ", ".join(names) for steps, names in marks.items()})
+    return {steps: ", ".join(names) for steps, names in marks.items()}
+
+
+def _drawing(title: str, each: BudgetReport) -> "Markup":
+    points = [(steps, 100 * (rate.rate or 0.0), percents(rate.interval)) for steps, rate in each.curve]
+    return budget_drawing(title, f"success by step budget, {CONFIDENCE:.0%} intervals", points, _marks(each))
 
 
 def _pictures(found: Sequence[BudgetReport]) -> dict[str, bytes]:
@@ -637,13 +644,12 @@ def _pictures(found: Sequence[BudgetReport]) -> dict[str, bytes]:
 def _picture(each: BudgetReport) -> bytes:
     figure = new_figure(6.4, 3.6)
     axes = figure.subplots()
-    steps = [budget for budget, _ in each.curve]
-    axes.step(steps, [100 * (rate.rate or 0.0) for _, rate in each.curve], where="post")
-    ends = [percents(rate.interval) or (percent(rate.rate) or 0.0,) * 2 for _, rate in each.curve]
-    axes.fill_between(steps, [low for low, _ in ends], [high for _, high in ends], step="post", alpha=0.2)
-    for row in each.under:
-        if row.rate is not None:
-            axes.axvline(row.steps, linestyle=":", color="grey")
-            axes.annotate(row.evaluator, (row.steps, 2), rotation=90, fontsize=7, ha="right", color="grey")
+    steps, rates = [budget for budget, _ in each.curve], [percent(rate.rate) or 0.0 for _, rate in each.curve]
+    ends = [percents(rate.interval) or (share, share) for share, (_, rate) in zip(rates, each.curve, strict=True)]
+    axes.plot(steps, rates)
+    axes.fill_between(steps, [low for low, _ in ends], [high for _, high in ends], alpha=0.2)
+    for budget, text in _marks(each).items():
+        axes.axvline(budget, linestyle=":", color="grey")
+        axes.annotate(text, (budget, 2), rotation=90, fontsize=7, ha="right", color="grey")
     axes.set(xlabel="step budget", ylabel="success, %", ylim=(0, 101), title=f"{each.model}, {each.suite}")
     return png_of(figure)
