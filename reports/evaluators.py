@@ -18,7 +18,7 @@ from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import is_plain, percent, percents, percents_text, reasons_text
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.metrics.time_to_success import (
     VERDICTS,
     RateDifference,
@@ -204,7 +204,7 @@ class BudgetReport:
         model: the policy's name.
         suite: the suite's.
         evaluator: the evaluator of the run.
-        steps: the largest budget that was measured.
+        steps: the largest budget that was measured; None for logs that do not say it.
         rate: success under it.
         under: each published evaluator that has the suite, by its budget.
         curve: success by budget.
@@ -216,7 +216,7 @@ class BudgetReport:
     model: str
     suite: str
     evaluator: str
-    steps: int
+    steps: int | None
     rate: SuccessRate
     under: tuple[UnderEvaluator, ...]
     curve: tuple[tuple[int, SuccessRate], ...]
@@ -230,7 +230,7 @@ class BudgetReport:
 
 
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
-    """Return the section, or None if no episode of an unvaried task has a step budget.
+    """Return the section, or None if no episode of an unvaried task succeeded or failed.
 
     Raises:
         VlaError: ``--published`` names no number, or one without the suites of the run.
@@ -239,7 +239,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     number = None if text is None else published_number(text)
     found = make_budgets(loaded, number)
     if number is not None and not any(each.compared for each in found):
-        suites = ", ".join(dict.fromkeys(each.suite for each in found)) or "none with a step budget"
+        suites = ", ".join(dict.fromkeys(each.suite for each in found)) or "none"
         raise VlaError(
             f"--published={number.name}: it has numbers of {', '.join(number.rates)}; the run's unvaried tasks are of "
             f"{suites}"
@@ -265,8 +265,8 @@ def make_budgets(loaded: Loaded, number: PublishedNumber | None = None) -> tuple
         selected = that_count(some)
         records = [record for record in selected.records if is_plain(record)]
         steps = largest_budget(records)
-        rate = None if steps is None else rate_at(steps, records, suite)
-        if steps is None or rate is None:
+        rate = success_rate(suite, records, unit_of) if steps is None else rate_at(steps, records, suite)
+        if rate is None or not rate.counted:
             continue
         evaluators = sorted(
             (each for each in built_in_evaluators() if suite in each.max_steps), key=lambda each: each.max_steps[suite]
@@ -343,27 +343,34 @@ def _differs(evaluator: Evaluator, records: Iterable[Record]) -> tuple[FieldDiff
 
 def _value_of(record: Record, name: str, wanted: object, evaluator: Evaluator) -> str:
     """Return a record's value of a field in JSON. Records leave out defaults, and logs what nobody knows."""
-    if name == "replan":
+    is_whole = "settle_steps" in record.protocol
+    if name == "replan" and (is_whole or record.replan is not None):
         return json.dumps(record.replan)
-    if name not in record.protocol and name not in _DEFAULTS:
+    if name not in record.protocol and not (is_whole and name in _DEFAULTS):
         # A log of the evaluator's own script need not say what that script does.
         return json.dumps(wanted) if _evaluator_of(record) == evaluator.name else UNKNOWN
     return json.dumps(record.protocol.get(name, _DEFAULTS.get(name)))
 
 
-def _topics(differs: Iterable[FieldDifference], with_names: bool = False) -> str:
-    """Return what differs, such as ``pictures, scenes``, or ``pictures (image_size), scenes (starts)``."""
-    topics: dict[str, list[str]] = {}
+def _topics(differs: Iterable[FieldDifference], with_names: bool = False) -> tuple[str, str]:
+    """Return what differs, and what nobody knows: ``pictures, scenes``, or ``pictures (image_size)`` with names."""
+    topics: dict[bool, dict[str, list[str]]] = {False: {}, True: {}}
     for field in differs:
-        topics.setdefault(_TOPICS.get(field.name, field.name), []).append(field.name)
-    named = {topic: "" if names == [topic] else f" ({', '.join(names)})" for topic, names in topics.items()}
-    return ", ".join(sorted(f"{topic}{named[topic] * with_names}" for topic in topics))
+        topics[field.run == UNKNOWN].setdefault(_TOPICS.get(field.name, field.name), []).append(field.name)
+    known, unknown = (
+        ", ".join(
+            topic if names == [topic] or not with_names else f"{topic} ({', '.join(names)})"
+            for topic, names in sorted(some.items())
+        )
+        for some in topics.values()
+    )
+    return known, unknown
 
 
 def _compared(
     number: PublishedNumber | None,
     suite: str,
-    measured: int,
+    measured: int | None,
     rate: SuccessRate,
     curve: Sequence[tuple[int, SuccessRate]],
     under: Iterable[UnderEvaluator],
@@ -434,7 +441,7 @@ _MODELS: j.Keys = {
     "evaluators": j.row(
         {
             "evaluator": j.TEXT,
-            "steps": j.COUNT,
+            "steps": j.maybe(j.COUNT),
             "rate": j.row(j.RATE),
             "under": j.listed(j.row(_UNDER)),
             "curve": j.listed(j.row({"steps": j.COUNT.of(lambda at: at[0]), **j.through(lambda at: at[1], j.RATE)})),
@@ -464,7 +471,7 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
     yield Sentence(
         "Success under the step budget of each published evaluator, from the steps at which this run's episodes "
         f"succeeded. In brackets: {CONFIDENCE:.0%} intervals over these tasks. A budget that is larger than the run's "
-        "is not measured (-): run with --vla-steps=longest"
+        "is not measured (-): run with --vla-steps=longest. Nor is any but the own one of logs without steps"
     )
     for each in found:
         title = f"{each.model}, {each.suite}"
@@ -483,6 +490,8 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
 
 def _summary(each: BudgetReport) -> str:
     """Return success under the run's own and each measured budget: ``94.2 [91.8, 95.9] at 220 steps, 97.4 at 720``."""
+    if each.steps is None:
+        return f"{each.suite} {percents_text(each.rate)} under a step budget that is not known"
     budgets = sorted({each.steps, *(row.steps for row in each.under if row.rate is not None)})
     rates = [(budget, each.at(budget)) for budget in budgets]
     told = [
@@ -499,8 +508,10 @@ def _under_table(each: BudgetReport, full: bool) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = [(f"this run ({each.evaluator})", each.steps, *own, "", "")]
     for row in each.under:
         rate = (None, None) if row.rate is None else (rate_cell(row.rate), percents(row.rate.tasks_interval))
-        names = ", ".join(field.name for field in row.differs)
-        rows.append((row.evaluator, row.steps, *rate, _topics(row.differs) or "nothing else", names or "nothing else"))
+        known, unknown = _topics(row.differs)
+        told = "; ".join([known] * bool(known) + [f"not known: {unknown}"] * bool(unknown)) or "nothing else"
+        names = ", ".join(field.name for field in row.differs) or "nothing else"
+        rows.append((row.evaluator, row.steps, *rate, told, names))
     yield Table(
         "Success under each evaluator's budget, %. Besides the budget, the run and the evaluator differ in what is "
         "named; what that changes is not in these numbers",
@@ -598,7 +609,8 @@ def _comparison(each: BudgetReport, found: PublishedComparison) -> Iterator[Bloc
         f"{budget} ({number.source})",
         is_apart=True,
     )
-    told = [f"{percents_text(each.rate)} at {each.steps} steps, {_points(found.own)}"]
+    at = "an unknown number of" if each.steps is None else each.steps
+    told = [f"{percents_text(each.rate)} at {at} steps, {_points(found.own)}"]
     if found.rate is not None and found.there is not None and found.steps != each.steps:
         told.append(f"{percents_text(found.rate)} at {found.steps}, {_points(found.there)}")
         explained = 100 * (found.own.value - found.there.value)
@@ -608,8 +620,9 @@ def _comparison(each: BudgetReport, found: PublishedComparison) -> Iterator[Bloc
         yield Sentence("verdict: none, as the run's rate has no interval")
         return
     whole = "" if found.own.is_whole else " (without the published number's own sampling error, which is not known)"
-    named = _topics(found.differs, with_names=True)
-    besides = f". The run and {number.evaluator} also differ in: {named}" if named else ""
+    known, unknown = _topics(found.differs, with_names=True)
+    besides = f". The run and {number.evaluator} also differ in: {known}" if known else ""
+    besides += f". Not known of the run: {unknown}" if unknown else ""
     if not number.evaluator:
         besides = ". What else differs is not known"
     yield Sentence(f"verdict: {VERDICTS[found.verdict]}{whole}{besides}")

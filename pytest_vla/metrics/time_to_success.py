@@ -244,7 +244,7 @@ def verdict_of(
         own: the difference at the run's own budget.
         there: the difference at the published number's budget; None if the run did not measure it.
         steps: the published number's budget; None if it is not known.
-        measured: the largest budget that the run measured; None if it is not known.
+        measured: the run's budget; None if it is not known.
     """
     if own.interval is None or (there is not None and there.interval is None):
         return None
@@ -254,7 +254,7 @@ def verdict_of(
         return BUDGET if own.is_shown else WITHIN
     if not own.is_shown:
         return WITHIN
-    if steps is None:
+    if steps is None or measured is None:
         return UNKNOWN_BUDGET
     # More steps only add successes, and fewer only take them away.
-    return UNMEASURED if (own.value < 0) == (steps > (measured or 0)) else DIFFERENT
+    return UNMEASURED if (own.value < 0) == (steps > measured) else DIFFERENT

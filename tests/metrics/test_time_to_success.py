@@ -188,11 +188,12 @@ NONE = RateDifference(0.1, None, True)
         (MORE, None, 200, 300, UNMEASURED),
         (LESS, None, 200, 300, DIFFERENT),
         (MORE, None, None, 300, UNKNOWN_BUDGET),
+        (LESS, None, 300, None, UNKNOWN_BUDGET),
         (NONE, None, 300, 300, None),
         (MORE, NONE, 200, 300, None),
     ],
 )
 def test_verdicts(
-    own: RateDifference, there: RateDifference | None, steps: int | None, measured: int, verdict: str | None
+    own: RateDifference, there: RateDifference | None, steps: int | None, measured: int | None, verdict: str | None
 ) -> None:
     assert verdict_of(own, there, steps, measured) == verdict

@@ -136,7 +136,24 @@ def test_what_a_log_does_not_say_is_unknown_and_not_made_up() -> None:
     (found,) = make_budgets(load([], RESULTS))
     under = {each.evaluator: {field.name: field.run for field in each.differs} for each in found.under}
     assert "image_size" not in under["openpi"], "the script's own is known"
-    assert under["lerobot"]["image_size"] == "unknown"
+    assert (under["lerobot"]["image_size"], under["lerobot"]["state"]) == ("unknown", "unknown")
+
+
+def test_a_log_of_an_unknown_script_has_its_rate_and_no_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    write(
+        varied("", number < 8, seed=number, policy="mine", protocol={"evaluator": "unknown"}, replan=None)
+        for number in range(10)
+    )
+    (model,) = models_of(capsys, "--published=pi05")
+    found = model["evaluators"]
+    assert (found["steps"], found["rate"]["sr"], found["curve"]) == (None, 80, [])
+    assert all(each["rate"] is None for each in found["under"])
+    assert found["compared"]["verdict"] == "budget-unknown"
+    report("--published=pi05")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "libero_goal 80.0 [49.0, 94.3] under a step budget that is not known" in out
+    assert "Not known of the run: chunk (replan), " in out
+    assert "also differ" not in out
 
 
 def test_varied_episodes_are_in_no_such_rate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +188,7 @@ def test_what_the_budget_explains(capsys: pytest.CaptureFixture[str]) -> None:
     report("--published=openvla")
     out = " ".join(capsys.readouterr().out.split())
     assert "the budget explains 16.0 points" in out
-    assert "verdict: explained by the budget. The run and openvla also differ in: " in out
-    assert "scenes" in out
+    assert "verdict: explained by the budget. Not known of the run: actions (" in out
 
 
 @pytest.mark.parametrize(
