@@ -111,7 +111,11 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 
 def evaluator_text(text: str) -> "str | Path":
     """Parse an evaluator's name, or the path of a TOML file."""
-    return folder_of(text) if text.endswith(".toml") else some_text(text)
+    if text.endswith(".toml"):
+        return folder_of(text)
+    if re.fullmatch(r"[\w.-]+", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an evaluator's name, or the path of a TOML file")
+    return text
 
 
 def success_text(text: str) -> str:
