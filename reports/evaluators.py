@@ -470,8 +470,8 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
     """
     yield Sentence(
         "Success under the step budget of each published evaluator, from the steps at which this run's episodes "
-        f"succeeded. In brackets: {CONFIDENCE:.0%} intervals over these tasks. A budget that is larger than the run's "
-        "is not measured (-): run with --vla-steps=longest. Nor is any but the own one of logs without steps"
+        f"succeeded. In brackets: {CONFIDENCE:.0%} intervals over these tasks. -: not measured, as the budget is "
+        "larger than the run's (--vla-steps=longest) or a log has no steps"
     )
     for each in found:
         title = f"{each.model}, {each.suite}"
