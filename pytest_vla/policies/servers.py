@@ -159,6 +159,11 @@ class ServersPolicy:
         """The servers' own traits. Raises EpisodeError if no server can be reached."""
         return traits_of(self._one())
 
+    @property
+    def served(self) -> object | None:
+        """The policy's description if the servers are ``pytest-vla serve``, or None. Raises EpisodeError."""
+        return getattr(self._one(), "served", None)
+
     def __call__(self, episode: Episode) -> Session:
         """Begin an episode at the first available server, in this worker's order."""
         return self._ask(lambda server: server(episode))

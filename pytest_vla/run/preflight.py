@@ -270,11 +270,20 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     from pytest_vla.policies.fit import ERROR, check_fit, check_replan, traits_of
     from pytest_vla.policies.load import known_to_draw
 
+    settings = selection.settings
     try:
         traits = traits_of(policy)
+        is_any = bool(settings.implied_evaluator) and getattr(policy, "served", None) is not None
     except EpisodeError:
         # A server that is gone; the episodes tell it.
         return ()
+    implied = {settings.evaluator_of(load_suite(name, data=settings.data).tasks[0]).name for name in suites}
+    if is_any and implied != {OWN_EVALUATOR}:
+        raise VlaError(
+            f"{MISFIT}--vla-model={settings.model} is `pytest-vla serve`, which may serve any policy, so its evaluator is "
+            f"not known. Type it: --vla-evaluator={OWN_EVALUATOR} for a policy of your own, lerobot for lerobot's, or "
+            f"{settings.implied_evaluator}"
+        )
     told: tuple[str, ...] = ()
     if hasattr(policy, "recover"):
         from pytest_vla.policies.servers import weights_note
