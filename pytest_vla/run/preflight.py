@@ -280,9 +280,9 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     implied = {settings.evaluator_of(load_suite(name, data=settings.data).tasks[0]).name for name in suites}
     if is_any and implied != {OWN_EVALUATOR}:
         raise VlaError(
-            f"{MISFIT}--vla-model={settings.model} is `pytest-vla serve`, which may serve any policy, so its evaluator is "
-            f"not known. Type it: --vla-evaluator={OWN_EVALUATOR} for a policy of your own, lerobot for lerobot's, or "
-            f"{settings.implied_evaluator}"
+            f"{MISFIT}--vla-model={settings.model} is `pytest-vla serve`, which may serve any policy, so its evaluator "
+            f"is not known. Type it: --vla-evaluator={OWN_EVALUATOR} for a policy of your own, lerobot for lerobot's, "
+            f"or {settings.implied_evaluator}"
         )
     told: tuple[str, ...] = ()
     if hasattr(policy, "recover"):

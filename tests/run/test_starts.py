@@ -122,3 +122,19 @@ def test_a_run_seed_adds_nothing_to_a_policy_that_says_that_it_does_not_draw(pyt
         asked = selection(cases(0, 1), run_seed=seed, model="mine:policy")
         told = check_fits(SimpleNamespace(traits={} if draws is None else {"draws": draws}), asked, ["tabletop"])
         assert [each.startswith(note.format("mine:policy")) for each in told].count(True) == number
+
+
+def test_what_an_own_server_follows_has_to_be_typed_on_a_suite_that_its_kind_has_an_evaluator_for() -> None:
+    policy = SimpleNamespace(traits={}, served=object())
+    openpi = "openpi:localhost:8000"
+    for suite, options in (
+        ("tabletop", {}),
+        ("libero_goal", {"evaluator": "lerobot"}),
+        ("libero_goal", {"evaluator": "ours"}),
+    ):
+        asked = dataclasses.replace(selection(cases(0)), settings=settings_of(model=openpi, **options))
+        assert check_fits(policy, asked, [suite]) == ()
+    asked = dataclasses.replace(selection(cases(0)), settings=settings_of(model=openpi))
+    with pytest.raises(VlaError, match="--vla-evaluator=ours .*lerobot.* or openpi"):
+        check_fits(policy, asked, ["libero_goal"])
+    assert check_fits(SimpleNamespace(traits={}, served=None), asked, ["libero_goal"]) == ()
