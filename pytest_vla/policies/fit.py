@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import IMAGE_TRANSFORMS
+from pytest_vla.plan.choices import IMAGE_TRANSFORMS, ONE_OPENS, picture_steps, viewed_size
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.util.text import counted, did_you_mean, printable
@@ -22,7 +22,9 @@ ACTION_CONVENTIONS = ("relative", "absolute")
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
-GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "0 to 1", "width")
+OPENS, RAW_OPENS = "-1 opens, 1 closes", "1 opens, 0 closes"
+
+GRIPPERS = (OPENS, "1 opens, -1 closes", "0 opens, 1 closes", RAW_OPENS, "0 to 1", "width")
 """The meaning of the gripper's value; ``0 to 1`` does not say which closes, ``width`` is the desired opening."""
 
 STATE_LAYOUTS = (
@@ -413,8 +415,8 @@ def suite_traits(protocol: Protocol) -> Traits:
     return replace(
         WORLD,
         reads=(*pictures, *(WORLD.reads or ())),
-        image_size=protocol.image_size,
-        image_transform=protocol.image_transform,
+        image_size=viewed_size(protocol.image_transform, protocol.image_size),
+        image_transform=picture_steps(protocol.image_transform)[0][0],
         control_freq=protocol.control_freq,
     )
 
@@ -430,7 +432,9 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
         Findings in the order of `CODES`.
     """
     name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
-    found = list(_compared(traits, name, suite_traits(protocol)))
+    # An evaluator converts its own policies' gripper.
+    said = replace(traits, gripper=None) if protocol.gripper == ONE_OPENS and traits.gripper == RAW_OPENS else traits
+    found = list(_compared(said, name, suite_traits(protocol)))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
     if traits.guessed:

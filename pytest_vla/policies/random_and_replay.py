@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, Observation, Policy, Session
-from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
 
@@ -22,6 +22,11 @@ def random_policy(episode: Episode) -> Session:
 
     return act
 
+
+_EXECUTED = Traits(gripper=OPENS)
+"""No evaluator converts what an episode has executed already, or what is drawn for the robot itself."""
+
+random_policy.traits = _EXECUTED  # type: ignore[attr-defined]
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
@@ -67,6 +72,7 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
 
         return act
 
+    begin.traits = _EXECUTED  # type: ignore[attr-defined]
     return begin
 
 
