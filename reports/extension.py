@@ -4,6 +4,7 @@ from pytest_vla.entries import SectionEntry
 
 # Of each its name, its module in `pytest_vla.reports`, its place on the page, and what it is about.
 _SECTIONS = (
+    ("success", "success", 5, "success of imported logs by task"),
     ("robustness", "robustness", 10, "robustness to variations by dimension and level"),
     ("language", "language", 20, "success under paraphrases, PRIDE, failure types"),
     ("safety", "safety", 25, "cumulative cost beside success, by literal and over an episode"),
@@ -16,7 +17,7 @@ _SECTIONS = (
 
 
 def pytest_vla_sections() -> list[SectionEntry]:
-    """Return the sections on robustness, language, costs, looking, failure prediction, labels and further numbers."""
+    """Return the sections on imported logs, robustness, language, costs, looking, failure prediction, labels and further numbers."""
     at = "pytest_vla.reports."
     return [
         SectionEntry(name, about, f"{at}{module}:section", place, f"{at}{module}:schema")

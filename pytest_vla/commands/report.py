@@ -224,7 +224,7 @@ def run(options: argparse.Namespace) -> None:
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             f"its task's or an added metric{_broken(loaded.records)}. Run "
             "`pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
-            "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
+            "`--vla-suite=libero_para`, or `pytest-vla import LOG`"
         )
     try:
         if sections and format in ("csv", "latex"):

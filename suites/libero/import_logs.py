@@ -18,11 +18,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import UNKNOWN_EVALUATOR
 from pytest_vla.records.load import Imported, ImportedLog, Importer
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.text import counted, did_you_mean, printable
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 # Imported at the first use, so that --help is fast.
 
-UNKNOWN = "unknown"
-"""The evaluator of a log that could be several's."""
-
 LEROBOT, VLA_EVAL, X_VLA = "lerobot", "vla-eval", "x-vla"
 
 _LARGEST = 256 * 1024 * 1024  # Bytes of a file; a log of libero_90 with its progress bars has about 20 MB.
@@ -47,8 +45,7 @@ _SQLITE = b"SQLite format 3\0"
 _SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90")
 
 # X-VLA's names for several suites.
-_SEVERAL = {"libero30": _SUITES[2::-1], "libero130": ("libero_goal", "libero_object", "libero_spatial", *_SUITES[3:])}
-_SEVERAL["libero30"] = ("libero_goal", "libero_object", "libero_spatial")
+_SEVERAL = {"libero30": _SUITES[:3][::-1], "libero130": (*_SUITES[:3][::-1], *_SUITES[3:])}
 
 # Names that say nothing about a policy; its folder's name may.
 _GENERIC = re.compile(r"(results?|eval_info|merged?|main|log|output|eval|stdout|recording|aggregate)", re.IGNORECASE)
@@ -85,7 +82,7 @@ class ReadLog:
         path: its file.
         digest: sha256 (hex) of its content.
         episodes: in their order.
-        evaluator: the evaluator's name, or `UNKNOWN`.
+        evaluator: the evaluator's name, or `UNKNOWN_EVALUATOR`.
         protocol: changes of the evaluator's protocol that the file says, by suite.
         remarks: lines for people.
         unfinished: what is missing at its end, or an empty text.
@@ -363,7 +360,7 @@ def _text_evaluator(log: "TextLog", path: Path, options: argparse.Namespace) -> 
         name = next(iter(found))
         return name, [f"{path}: evaluator {name}, by {', '.join(clues)}. --evaluator=NAME says another"]
     could = f"it could be {' or '.join(sorted(found))}" if found else f"{', '.join(clues)} contradict each other"
-    return UNKNOWN, [f"{path}: its evaluator is unknown: {could}. Use --evaluator=NAME to compare it with others"]
+    return UNKNOWN_EVALUATOR, [f"{path}: its evaluator is unknown: {could}. Use --evaluator=NAME to compare it with others"]
 
 
 def _text_episodes(groups: "Sequence[TaskEpisodes]", suite: str, path: Path) -> Iterator[LoggedEpisode]:
@@ -795,7 +792,7 @@ def _read(options: argparse.Namespace, kind: str, reader: Reader) -> Imported:
     evaluator = _evaluator(evaluators[0], options)
     model = options.model or _model_of(logs, options)
     digest = logs[0].digest if len(logs) == 1 else hashlib.sha256("".join(sorted(log.digest for log in logs)).encode()).hexdigest()
-    make = functools.partial(_records, logs=logs, evaluator=evaluator, model=model, kind=kind, digest=digest)
+    make = functools.partial(_records, logs=logs, evaluator=evaluator, model=model, kind=kind)
     # Before anything is stored: a suite that the evaluator does not know is refused.
     make("check")
     remarks = [text for log in logs for text in (*log.remarks, *([f"{log.path}: {log.unfinished}"] * bool(log.unfinished)))]
@@ -831,7 +828,7 @@ def _check_together(logs: Sequence[ReadLog], options: argparse.Namespace) -> Non
 def _evaluator(name: str, options: argparse.Namespace) -> "Evaluator | None":
     from pytest_vla.plan.evaluators import load_evaluator
 
-    return None if name == UNKNOWN else load_evaluator(name)
+    return None if name == UNKNOWN_EVALUATOR else load_evaluator(name)
 
 
 def _model_of(logs: Sequence[ReadLog], options: argparse.Namespace) -> str:
@@ -863,10 +860,8 @@ def _of_all(logs: Sequence[ReadLog]) -> Iterator[str]:
 
 
 def _records(
-    run: str, *, logs: Sequence[ReadLog], evaluator: "Evaluator | None", model: str, kind: str, digest: str
+    run: str, *, logs: Sequence[ReadLog], evaluator: "Evaluator | None", model: str, kind: str
 ) -> "list[Record]":
-    from dataclasses import replace as changed
-
     import numpy as np
 
     from pytest_vla.plan.case import Case
@@ -883,7 +878,7 @@ def _records(
             key = str(log.path), each.task.id
             if key not in tables:
                 tables[key] = (
-                    {"evaluator": UNKNOWN}
+                    {"evaluator": UNKNOWN_EVALUATOR}
                     if evaluator is None
                     else with_protocol(evaluator.task(each.task), **changes.get(each.task.suite, {})).protocol.table()
                 )
@@ -919,7 +914,8 @@ def _records(
                     replan=None if evaluator is None else evaluator.replan,
                     policy=model,
                     policy_digest=None,
-                    provenance={"imported": kind, "log": str(log.path.resolve()), "log_digest": digest},
+                    # The file is in the run's invocation: its place is no condition of an episode.
+                    provenance={"imported": kind},
                     timings={},
                     digest=digest_of(each.outcome, each.steps, {}, Trajectory(none, none, none, none)),
                     arrays=None,
@@ -963,16 +959,14 @@ def _importer(
     kind: str,
     reader: Reader,
     recognises: Callable[[Path], bool],
-    about: str,
     declare: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
 ) -> Importer:
-    return Importer(functools.partial(_read, kind=kind, reader=reader), recognises, declare, about)
+    return Importer(functools.partial(_read, kind=kind, reader=reader), recognises, declare)
 
 
-TEXT_IMPORTER = _importer("libero-log", read_text, _is_text, "")
+TEXT_IMPORTER = _importer("libero-log", read_text, _is_text)
 LEROBOT_IMPORTER = _importer(
-    LEROBOT, read_lerobot, lambda path: _has(path, '"pc_success"', '"per_task"'), "", _declare_lerobot
+    LEROBOT, read_lerobot, lambda path: _has(path, '"pc_success"', '"per_task"'), _declare_lerobot
 )
-VLA_EVAL_IMPORTER = _importer(VLA_EVAL, read_vla_eval, _is_vla_eval, "")
-X_VLA_IMPORTER = _importer(X_VLA, read_x_vla, lambda path: _has(path, '"sim/', '"sim_summary/'), "")
-_ = replace
+VLA_EVAL_IMPORTER = _importer(VLA_EVAL, read_vla_eval, _is_vla_eval)
+X_VLA_IMPORTER = _importer(X_VLA, read_x_vla, lambda path: _has(path, '"sim/', '"sim_summary/'))
