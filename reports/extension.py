@@ -17,7 +17,7 @@ _SECTIONS = (
 
 
 def pytest_vla_sections() -> list[SectionEntry]:
-    """Return the sections on imported logs, robustness, language, costs, looking, failure prediction, labels and further numbers."""
+    """Return the sections on imported logs, robustness, language, costs, looking, labels and further numbers."""
     at = "pytest_vla.reports."
     return [
         SectionEntry(name, about, f"{at}{module}:section", place, f"{at}{module}:schema")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options, and those of all importers. Raises VlaError if an importer cannot be loaded."""
     from pytest_vla.records.load import importer_of
-    from pytest_vla.run.arguments import declare_results, some_text
+    from pytest_vla.run.arguments import declare_results, one_seed, some_text
 
     entries = extensions.importers()
     formats = "; ".join(f"{name}: {entry.about}" for name, entry in entries.items())
@@ -43,6 +43,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--suite", metavar="NAME", type=some_text, help="the suite, if the log does not say it (default: by its tasks)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=one_seed, help="for LIBERO-Para: the log's seed (default: from its folder's name)"
     )
     parser.add_argument(
         "--allow-unfinished", action="store_true", help="import the episodes that ended of a log that breaks off"

@@ -200,9 +200,7 @@ def _unsaid_by_log(found: Sequence[Disagreement]) -> list[Disagreement]:
     if not imported:
         return []
     is_run = imported[0].baseline is None
-    lacking = [
-        each for each in found if each.effect == "warns" and (each.new if is_run else each.baseline) is None
-    ]
+    lacking = [each for each in found if each.effect == "warns" and (each.new if is_run else each.baseline) is None]
     return [*lacking, *imported]
 
 

@@ -1,6 +1,7 @@
 """Opening the runs that a text names, with the same names and errors in all commands; and the types of importers."""
 
 import argparse
+import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -118,8 +119,8 @@ class Importer:
     """A reader of one kind of logs.
 
     Attributes:
-        read: reads logs, given the command's options: ``files`` (paths), ``model``, ``suite`` and ``evaluator`` (each
-            None if not given), ``allow_unfinished``, and those of `declare`. Raises VlaError.
+        read: reads logs, given the command's options: ``files`` (paths), ``model``, ``suite``, ``evaluator`` and
+            ``seed`` (each None if not given), ``allow_unfinished``, and those of `declare`. Raises VlaError.
         recognises: whether a file or folder is such a log, by its content; a damaged one is, too.
         declare: adds further options.
     """
@@ -128,6 +129,9 @@ class Importer:
     recognises: Callable[[Path], bool] = lambda path: False
     declare: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
+
+_READ_WHOLE = 256 * 1024 * 1024
+"""The bytes up to which a log is known by its content; larger ones are recordings, which their importer knows."""
 
 EnteredRuns = dict[str, list[tuple[str, list[Record]]]]
 """By a log's digest, the names of its runs, with their records."""
@@ -175,20 +179,41 @@ def logged_run(path: Path, results: Path) -> str:
     about = path.stat()
     key = path.resolve(), about.st_size, about.st_mtime_ns, results.resolve()
     if key not in _runs_of_logs:
-        kind = format_of(path)
-        importer = importer_of(extensions.importers()[kind])
-        parser = argparse.ArgumentParser()
-        importer.declare(parser)
-        given = {"files": [path], "model": None, "suite": None, "evaluator": None, "allow_unfinished": False}
-        try:
-            (log,) = importer.read(argparse.Namespace(**{**vars(parser.parse_args([])), **given})).logs
-        except VlaError as error:
-            raise VlaError(f"{error}\n(`pytest-vla import {shlex.quote(str(path))}` imports it with options)") from error
-        with open_store(results, create=True) as store:
-            known = {str(run.invocation.get("log_digest")): run.name for run in store.runs() if run.done}
-            name = known.get(log.digest)
-            _runs_of_logs[key] = name or enter_logs(store, [log], kind)[log.digest][0][0]
+        name = _known_run(path, results) if about.st_size <= _READ_WHOLE else ""
+        _runs_of_logs[key] = name or _entered_run(path, results)
     return _runs_of_logs[key]
+
+
+def _known_run(path: Path, results: Path) -> str:
+    """Return the run's name if the file was imported before, as with options that it needs, or an empty text."""
+    if not (results / STORE).is_file():
+        return ""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    with open_store(results, create=False) as store:
+        return next((run.name for run in store.runs() if run.invocation.get("log_digest") == digest and run.done), "")
+
+
+def _entered_run(path: Path, results: Path) -> str:
+    """Import a log without options, and return the run's name. Raises VlaError if it needs some."""
+    kind = format_of(path)
+    importer = importer_of(extensions.importers()[kind])
+    parser = argparse.ArgumentParser()
+    importer.declare(parser)
+    given: dict[str, Any] = {
+        "allow_unfinished": False,
+        "files": [path],
+        "model": None,
+        "suite": None,
+        "evaluator": None,
+        "seed": None,
+    }
+    try:
+        (log,) = importer.read(argparse.Namespace(**{**vars(parser.parse_args([])), **given})).logs
+    except VlaError as error:
+        raise VlaError(f"{error}\n(`pytest-vla import {shlex.quote(str(path))}` imports it with options)") from error
+    with open_store(results, create=True) as store:
+        known = {str(run.invocation.get("log_digest")): run.name for run in store.runs() if run.done}
+        return known.get(log.digest) or enter_logs(store, [log], kind)[log.digest][0][0]
 
 
 # Of this process: a gate asks several times.

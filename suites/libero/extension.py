@@ -17,7 +17,9 @@ def pytest_vla_importers() -> list[ImporterEntry]:
     """Return the importers of logs that published LIBERO evaluators write."""
     here = "pytest_vla.suites.libero.import_logs"
     return [
-        ImporterEntry("libero-log", "text logs of openpi, OpenVLA, OpenVLA-OFT and GR00T N1.5", f"{here}:TEXT_IMPORTER"),
+        ImporterEntry(
+            "libero-log", "text logs of openpi, OpenVLA, OpenVLA-OFT and GR00T N1.5", f"{here}:TEXT_IMPORTER"
+        ),
         ImporterEntry("lerobot", "eval_info.json of lerobot-eval", f"{here}:LEROBOT_IMPORTER"),
         ImporterEntry("vla-eval", "results of vla-eval, JSON or SQLite", f"{here}:VLA_EVAL_IMPORTER"),
         ImporterEntry("x-vla", "results.json of X-VLA's client", f"{here}:X_VLA_IMPORTER"),

@@ -167,6 +167,12 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
+def _inner(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a table in a table, or an empty one if there is none."""
+    found = table.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > _MOST:
         raise VlaError(f"{where}: expected a list, found {printable(repr(value)[:60])}")
@@ -340,9 +346,7 @@ def read_text(path: Path, options: argparse.Namespace) -> ReadLog:
             unfinished.append(f"the totals that {evaluator} prints at the end of {suite} are missing")
     if not episodes:
         raise VlaError(f"{path}: it has no whole episode")
-    return ReadLog(
-        path, digest, tuple(episodes), evaluator, remarks=tuple(remarks), unfinished="; ".join(unfinished)
-    )
+    return ReadLog(path, digest, tuple(episodes), evaluator, remarks=tuple(remarks), unfinished="; ".join(unfinished))
 
 
 def _text_evaluator(log: "TextLog", path: Path, options: argparse.Namespace) -> tuple[str, list[str]]:
@@ -360,7 +364,9 @@ def _text_evaluator(log: "TextLog", path: Path, options: argparse.Namespace) -> 
         name = next(iter(found))
         return name, [f"{path}: evaluator {name}, by {', '.join(clues)}. --evaluator=NAME says another"]
     could = f"it could be {' or '.join(sorted(found))}" if found else f"{', '.join(clues)} contradict each other"
-    return UNKNOWN_EVALUATOR, [f"{path}: its evaluator is unknown: {could}. Use --evaluator=NAME to compare it with others"]
+    return UNKNOWN_EVALUATOR, [
+        f"{path}: its evaluator is unknown: {could}. Use --evaluator=NAME to compare it with others"
+    ]
 
 
 def _text_episodes(groups: "Sequence[TaskEpisodes]", suite: str, path: Path) -> Iterator[LoggedEpisode]:
@@ -410,7 +416,9 @@ def read_lerobot(path: Path, options: argparse.Namespace) -> ReadLog:
     episodes = []
     batch = options.batch_size
     for (group, number), successes in lists.items():
-        tasks = _suite(options.suite if len({name for name, _ in lists}) == 1 and options.suite else group, str(path)).tasks
+        tasks = _suite(
+            options.suite if len({name for name, _ in lists}) == 1 and options.suite else group, str(path)
+        ).tasks
         if number >= len(tasks):
             raise VlaError(f"{path}: {printable(group)} has tasks 0 to {len(tasks) - 1}, and no task {number}")
         is_known = batch is not None and batch >= len(successes)
@@ -441,7 +449,9 @@ def _check_lerobot(path: Path, body: Mapping[str, Any], lists: Mapping[tuple[str
         told = _table(table, f"{path}: {where}")
         n = told.get("n_episodes")
         if n is not None and n != len(values):
-            raise VlaError(f"{path}: {where}.n_episodes is {printable(repr(n)[:60])}, but {len(values)} are in per_task")
+            raise VlaError(
+                f"{path}: {where}.n_episodes is {printable(repr(n)[:60])}, but {len(values)} are in per_task"
+            )
         _check_rate(told.get("pc_success"), sum(values), len(values), f"{path}: {where}.pc_success", 6, 100)
 
 
@@ -509,38 +519,25 @@ def _vla_eval_missing(body: Mapping[str, Any], suite: str) -> Iterator[str]:
 def _vla_eval_episodes(
     path: Path, body: Mapping[str, Any], options: argparse.Namespace
 ) -> tuple[list[LoggedEpisode], str, dict[str, Any], list[str]]:
-    config = body.get("config") if isinstance(body.get("config"), dict) else {}
+    config = _inner(body, "config")
     benchmark = str(config.get("benchmark") or body.get("benchmark") or "")
     if not re.search(r"(^|[.:])LIBEROBenchmark(_|$)", benchmark):
         raise VlaError(f"{path}: it is a result of {printable(benchmark[:100]) or 'no benchmark'}, expected LIBERO's")
-    params = config.get("params") if isinstance(config.get("params"), dict) else {}
-    entries = [_table(each, f"{path}: tasks") for each in _list(body.get("tasks"), f"{path}: tasks")]
-    texts = [str(entry.get("task")) for entry in entries]
+    params = _inner(config, "params")
     where = f"{path}: tasks"
-    suite = _chosen_suite(texts, str(params.get("suite") or ""), options, where)
+    entries = [_table(each, where) for each in _list(body.get("tasks"), where)]
+    suite = _chosen_suite([str(each.get("task")) for each in entries], str(params.get("suite") or ""), options, where)
     tasks = _suite(suite, where).tasks
-    numbers = [_task_number(entry) for entry in entries]
-    if all(number is not None and number < len(tasks) for number in numbers) and entries:
-        found = [tasks[number] for number in numbers if number is not None]
-        wrong = [text for text, task in zip(texts, found, strict=True) if _key(text) != _key(task.language)]
-        if wrong:
-            raise VlaError(f"{where}: {printable(repr(wrong[0])[:200])} is no task of its number in {suite}")
-    else:
-        by_text = {text: place for place, text in enumerate(texts)}
-        ordered = sorted(by_text, key=lambda text: (_key(text), text))
-        alone = {text: _tasks_of([(text, where)], tasks, suite)[0] for text in ordered}
-        found = [alone[text] for text in texts]
-    episodes: list[LoggedEpisode] = []
-    errors = 0
-    for entry, task in zip(entries, found, strict=True):
-        some = _task_result(path, entry, task)
-        episodes += some
-        errors += sum(each.outcome == "error" for each in some)
+    episodes = [each for entry in entries for each in _task_result(path, entry, tasks, suite)]
+    errors = sum(each.outcome == "error" for each in episodes)
     successes = sum(each.outcome == "success" for each in episodes)
     for name, digits in (("mean_success", 4), ("overall_success_rate", 9)):
         _check_either(body.get(name), successes, len(episodes), errors, f"{path}: {name}", digits)
-    merged = body.get("merge_info") if isinstance(body.get("merge_info"), dict) else {}
-    for name, total in (("num_episodes_total", body.get("num_episodes_total")), ("total_episodes", merged.get("total_episodes"))):
+    merged = _inner(body, "merge_info")
+    for name, total in (
+        ("num_episodes_total", body.get("num_episodes_total")),
+        ("total_episodes", merged.get("total_episodes")),
+    ):
         if total is not None and total != len(episodes):
             raise VlaError(f"{path}: {name} is {printable(repr(total)[:60])}, but it has {len(episodes)} episodes")
     mode = str(body.get("mode") or "sync")
@@ -548,40 +545,45 @@ def _vla_eval_episodes(
     return episodes, suite, _vla_eval_protocol(config, params, body, path), told
 
 
-def _task_number(entry: Mapping[str, Any]) -> int | None:
-    """Return the task's number that the episodes' context says, or None if it says none, or several."""
-    episodes = entry.get("episodes")
-    found = {each.get("task_id") for each in episodes if isinstance(each, dict)} if isinstance(episodes, list) else set()
-    number = next(iter(found)) if len(found) == 1 else None
-    return number if type(number) is int and number >= 0 else None
-
-
-def _task_result(path: Path, entry: Mapping[str, Any], task: "Task") -> list[LoggedEpisode]:
-    """Return the episodes of one task of a result."""
-    where = f"{path}: {printable(repr(task.language))}"
-    found: dict[int, LoggedEpisode] = {}
+def _task_result(path: Path, entry: Mapping[str, Any], tasks: "Sequence[Task]", suite: str) -> list[LoggedEpisode]:
+    """Return the episodes of one entry of a result: of one task, or of all with its instruction."""
+    text = str(entry.get("task"))
+    where = f"{path}: {printable(repr(text)[:200])}"
+    found: dict[tuple[int, int], LoggedEpisode] = {}
     for place, each in enumerate(_list(entry.get("episodes"), f"{where}: episodes")):
-        place_text = f"{where}, episodes[{place}]"
-        number = _episode_number(_table(each, place_text).get("episode_id"), place_text)
-        if number in found:
-            raise VlaError(f"{place_text}: episode {number} is there twice: the file is doubled")
-        metrics = each.get("metrics") if isinstance(each.get("metrics"), dict) else {}
-        said = metrics.get("success", each.get("success"))
+        at = f"{where}, episodes[{place}]"
+        task = _task_of(_table(each, at), text, tasks, suite, at)
+        number = _episode_number(each.get("episode_id"), at)
+        if (task.index, number) in found:
+            raise VlaError(f"{at}: episode {number} is there twice: the file is doubled")
+        metrics = _inner(each, "metrics")
         error = str(each.get("failure_reason") or "")
-        outcome = "error" if error else "success" if _succeeded(said, f"{place_text}.success") else "failure"
+        said = metrics.get("success", each.get("success"))
+        outcome = "error" if error else "success" if _succeeded(said, f"{at}.success") else "failure"
         detail = str(each.get("failure_detail") or "").strip().splitlines()[-1:]
-        steps = 0 if each.get("steps") is None else _whole(each["steps"], f"{place_text}.steps", 10_000_000)
-        start = each.get("episode_idx", number)
-        init_state = _whole(start, f"{place_text}.episode_idx", 10_000_000)
+        steps = 0 if each.get("steps") is None else _whole(each["steps"], f"{at}.steps", 10_000_000)
+        start = _whole(each.get("episode_idx", number), f"{at}.episode_idx", 10_000_000)
         told = ": ".join([error, *detail])
-        found[number] = LoggedEpisode(task, number, outcome, place_text, told, steps, init_state)
+        found[task.index, number] = LoggedEpisode(task, number, outcome, at, told, steps, start)
     successes = sum(each.outcome == "success" for each in found.values())
     errors = sum(each.outcome == "error" for each in found.values())
     if (n := entry.get("num_episodes")) is not None and n != len(found):
-        raise VlaError(f"{where}: num_episodes is {printable(repr(n)[:60])}, but it has {len(found)}: it is cut or doubled")
+        raise VlaError(
+            f"{where}: num_episodes is {printable(repr(n)[:60])}, but it has {len(found)}: it is cut or doubled"
+        )
     for name, digits in (("mean_success", 4), ("success_rate", 9)):
         _check_either(entry.get(name), successes, len(found), errors, f"{where}: {name}", digits)
-    return [found[number] for number in sorted(found)]
+    return [found[key] for key in sorted(found)]
+
+
+def _task_of(episode: Mapping[str, Any], text: str, tasks: "Sequence[Task]", suite: str, where: str) -> "Task":
+    """Return the task of an episode: by its number, where the file has it, else by its instruction."""
+    number = episode.get("task_id")
+    if type(number) is not int:
+        return _tasks_of([(text, where)], tasks, suite)[0]
+    if not 0 <= number < len(tasks) or _key(tasks[number].language) != _key(text):
+        raise VlaError(f"{where}: {printable(repr(text)[:200])} is not task {number} of {suite}")
+    return tasks[number]
 
 
 def _check_either(value: Any, successes: int, n: int, errors: int, where: str, digits: int) -> None:
@@ -606,8 +608,8 @@ def _vla_eval_protocol(
     config: Mapping[str, Any], params: Mapping[str, Any], body: Mapping[str, Any], path: Path
 ) -> dict[str, Any]:
     """Return the fields of the protocol that a configuration sets."""
-    server = body.get("server_info") if isinstance(body.get("server_info"), dict) else {}
-    further = server.get("observation_params") if isinstance(server.get("observation_params"), dict) else {}
+    server = _inner(body, "server_info")
+    further = _inner(server, "observation_params")
     said = {**further, **params}
     found: dict[str, Any] = {}
     budget = config.get("max_steps") if config.get("max_steps") is not None else said.get("max_steps")
@@ -630,8 +632,10 @@ def _recorded(path: Path) -> tuple[list[dict[str, Any]], str]:
     for suffix in ("-journal", "-wal"):
         other = path.with_name(path.name + suffix)
         if other.is_file() and other.stat().st_size:
-            raise VlaError(f"{path}: {other.name} lies beside it: it is being written, or vla-eval was stopped. Wait for "
-                           "its end, or let `vla-eval export` read it once")
+            raise VlaError(
+                f"{path}: {other.name} lies beside it: it is being written, or vla-eval was stopped. Wait for "
+                "its end, or let `vla-eval export` read it once"
+            )
     digest = hashlib.sha256()
     try:
         # Read-only and as it is, whatever lies beside it; nothing in its schema is called.
@@ -640,7 +644,9 @@ def _recorded(path: Path) -> tuple[list[dict[str, Any]], str]:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST // 8)
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
-            bodies = [_recorded_body(connection, path, row, digest) for row in _rows(connection, path, _METADATA, digest)]
+            bodies = [
+                _recorded_body(connection, path, row, digest) for row in _rows(connection, path, _METADATA, digest)
+            ]
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -688,14 +694,17 @@ def _recorded_body(connection: Any, path: Path, row: tuple[Any, ...], digest: An
         where = f"{path}: row {number} of episode_results"
         about = _inner_json(context, where)
         own = eid if about.get("task_idx") is None else None
-        found[task, episode, about.get("task_idx"), own] = str(task), {
-            **about,
-            "episode_id": episode,
-            "metrics": _inner_json(metrics, where),
-            "steps": steps,
-            "failure_reason": reason,
-            "failure_detail": detail,
-        }
+        found[task, episode, about.get("task_idx"), own] = (
+            str(task),
+            {
+                **about,
+                "episode_id": episode,
+                "metrics": _inner_json(metrics, where),
+                "steps": steps,
+                "failure_reason": reason,
+                "failure_detail": detail,
+            },
+        )
     by_task: dict[tuple[str, Any], list[dict[str, Any]]] = {}
     for task, each in found.values():
         by_task.setdefault((task, each.get("task_idx")), []).append(each)
@@ -791,11 +800,17 @@ def _read(options: argparse.Namespace, kind: str, reader: Reader) -> Imported:
     evaluators = sorted({log.evaluator for log in logs})
     evaluator = _evaluator(evaluators[0], options)
     model = options.model or _model_of(logs, options)
-    digest = logs[0].digest if len(logs) == 1 else hashlib.sha256("".join(sorted(log.digest for log in logs)).encode()).hexdigest()
+    digest = (
+        logs[0].digest
+        if len(logs) == 1
+        else hashlib.sha256("".join(sorted(log.digest for log in logs)).encode()).hexdigest()
+    )
     make = functools.partial(_records, logs=logs, evaluator=evaluator, model=model, kind=kind)
     # Before anything is stored: a suite that the evaluator does not know is refused.
     make("check")
-    remarks = [text for log in logs for text in (*log.remarks, *([f"{log.path}: {log.unfinished}"] * bool(log.unfinished)))]
+    remarks = [
+        text for log in logs for text in (*log.remarks, *([f"{log.path}: {log.unfinished}"] * bool(log.unfinished)))
+    ]
     remarks += _of_all(logs)
     return Imported((ImportedLog(logs[0].path, model, None, digest, (make,), "\n".join(map(printable, remarks))),))
 
@@ -805,14 +820,18 @@ def _check_together(logs: Sequence[ReadLog], options: argparse.Namespace) -> Non
     evaluators = {log.evaluator: log.path for log in logs}
     if len(evaluators) > 1:
         told = ", ".join(f"{path} by {name}" for name, path in evaluators.items())
-        raise VlaError(f"the files of one command become one run, and their evaluators differ: {told}. Import them one by one")
+        raise VlaError(
+            f"the files of one command become one run, and their evaluators differ: {told}. Import them one by one"
+        )
     seen: dict[tuple[str, int], LoggedEpisode] = {}
     for log in logs:
         for each in log.episodes:
             other = seen.setdefault((each.task.id, each.number), each)
             if other is not each:
                 again = "Import them one by one" if len(logs) > 1 else "The log is doubled"
-                raise VlaError(f"{each.place}: episode {each.number} of {each.task.id} is there twice, first at {other.place}. {again}")
+                raise VlaError(
+                    f"{each.place}: episode {each.number} of {each.task.id} is there twice, first at {other.place}. {again}"
+                )
     shards: dict[tuple[str, int], dict[int, Path]] = {}
     for log in logs:
         if log.shard is not None:

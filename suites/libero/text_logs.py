@@ -123,6 +123,7 @@ _PLACE = re.compile(r"\s+\S+\.py:\d+$")
 # As tqdm prints it beside a bar, or wandb before a line.
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
+# By a line's key and a pattern in it: the scripts that write it.
 _CLUES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Total success rate: ", "", (OPENPI,)),
     *((key, "", (OFT,)) for key in ("Final results:", "Total successes: ", "Overall success rate: ")),
@@ -130,7 +131,7 @@ _CLUES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Caught exception: ", "", (OPENPI, OPENVLA, GROOT)),
     ("Logging to local log file: ", "", (OPENVLA, OFT)),
     ("Saved rollout MP4 at path ", "--openvla_oft--", (OFT,)),
-    ("Saved rollout MP4 at path ", "--episode=", (OPENVLA, OFT, GROOT)),
+    ("Saved rollout MP4 at path ", "(?<!openvla_oft)--episode=", (OPENVLA, GROOT)),
 )
 
 
@@ -264,7 +265,7 @@ class _Reader:
 
     def on_completed(self, line: int, text: str) -> None:
         number = int(text)
-        if self.result is None and not self._is_head() or self.has_count:
+        if (self.result is None and not self._is_head()) or self.has_count:
             self._refuse(line, f"'# episodes completed so far: {number}' has no 'Success:' before it")
         if number == 1 and self.completed and self.started is not None and self.started[0] == 1:
             # The script was started again, for another suite, and its first lines were filtered out.
@@ -349,7 +350,9 @@ class _Reader:
             )
 
     def _add(self, line: int) -> None:
-        assert self.task is not None and self.started is not None and self.result is not None
+        assert self.task is not None
+        assert self.started is not None
+        assert self.result is not None
         text, first = self.task
         number, _ = self.started
         last = self.tasks[-1] if self.tasks else None
@@ -384,7 +387,7 @@ class _Reader:
         if not keep and (self.task is not None or self.has_count):
             broken = self._open() if self.started else f"'Task:' (line {self.task[1] if self.task else '?'})"
         elif not self.is_closed:
-            text, first, episodes = self.tasks[-1]
+            text, _, episodes = self.tasks[-1]
             broken = f"{text!r}, after episode {episodes[-1].number} (line {episodes[-1].line})"
         self.sections.append(
             TextSection(
@@ -406,8 +409,8 @@ class _Reader:
     def _note(self, event: _Event) -> None:
         """Note what tells the evaluators apart."""
         for key, part, names in _CLUES:
-            if key == event.key and part in event.value:
-                self.clues.setdefault(part or key.strip(" :"), (names, event.line))
+            if key == event.key and (found := re.search(part, event.value)):
+                self.clues.setdefault(found[0] or key.strip(" :"), (names, event.line))
         if event.prefix.endswith("INFO:root:"):
             self.clues.setdefault("INFO:root:", ((OPENPI,), event.line))
 

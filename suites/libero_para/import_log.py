@@ -23,11 +23,6 @@ LIBERO_PARA = "libero-para"
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    from pytest_vla.run.arguments import one_seed
-
-    parser.add_argument(
-        "--seed", metavar="N", type=one_seed, help="seed of a log of LIBERO-Para (default: from its folder's name)"
-    )
     parser.add_argument(
         "--data",
         metavar="DIR",

@@ -16,7 +16,9 @@ def instructions(suite: str, tasks: int = 3) -> list[str]:
     return [task.language for task in load_suite(suite).tasks[:tasks]]
 
 
-def outcomes(suite: str, tasks: int = 3, episodes: int = 4, failures: Sequence[tuple[int, int]] = ()) -> dict[str, list[bool | str]]:
+def outcomes(
+    suite: str, tasks: int = 3, episodes: int = 4, failures: Sequence[tuple[int, int]] = ()
+) -> dict[str, list[bool | str]]:
     """Return successes with some failures, each a task's index and an episode."""
     return {
         text: [(index, k) not in failures for k in range(episodes)]
@@ -97,7 +99,9 @@ def lerobot_info(results: Mapping[str, Mapping[int, Sequence[bool]]]) -> dict[st
     }
 
 
-def vla_eval_result(suite: str, results: Outcomes, params: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def vla_eval_result(
+    suite: str, results: Outcomes, params: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     """Return a result of vla-eval 0.8, as its collector makes it; a text is a ``failure_reason``."""
     tasks = []
     for text, ends in results.items():
@@ -107,7 +111,9 @@ def vla_eval_result(suite: str, results: Outcomes, params: Mapping[str, Any] | N
             for k, end in enumerate(ends)
         ]
         rate = round(sum(end is True for end in ends) / len(ends), 4)
-        tasks.append({"task": text, "episodes": episodes, "num_episodes": len(ends), "avg_steps": 1.0, "mean_success": rate})
+        tasks.append(
+            {"task": text, "episodes": episodes, "num_episodes": len(ends), "avg_steps": 1.0, "mean_success": rate}
+        )
     every = [end is True for ends in results.values() for end in ends]
     return {
         "benchmark": f"LIBEROBenchmark_{suite}",
