@@ -195,8 +195,8 @@ def _check_rate(value: Any, successes: int, n: int, where: str, digits: int = 4,
     """Raise VlaError if a rate in a file is not that of its episodes; a missing one says nothing."""
     if value is None:
         return
-    near = isinstance(value, int | float) and abs(value / scale - successes / max(n, 1)) <= 0.5 * 10.0**-digits + 1e-9
-    if not near:
+    is_share = isinstance(value, int | float) and 0 <= value <= scale
+    if not is_share or abs(value / scale - successes / max(n, 1)) > 0.5 * 10.0**-digits + 1e-9:
         told = f"{successes} of {counted(n, 'episode')} are successes"
         raise VlaError(f"{where} is {printable(repr(value)[:60])}, but {told}: the file contradicts itself")
 
@@ -383,10 +383,8 @@ def _text_remarks(section: "TextSection", suite: str) -> Iterator[str]:
     """Yield what a text log does not have."""
     n, successes = section.earlier
     if n:
-        yield (
-            f"{suite}: the log's beginning is missing: {counted(n, 'earlier episode')} ({counted(successes, 'success')}) "
-            "by its counts, in no rate here"
-        ).replace("successs", "successes")
+        by_counts = f"{counted(n, 'earlier episode')}, of which {successes} succeeded by its counts"
+        yield f"{suite}: the log's beginning is missing: {by_counts}, in no rate here"
 
 
 # lerobot's eval_info.json.
@@ -464,7 +462,7 @@ def _lerobot_rates(path: Path, body: Mapping[str, Any]) -> VlaError:
     rates: dict[str, tuple[float | None, int | None]] = {}
     for name, table in tables.items():
         rate, n = (table.get("pc_success"), table.get("n_episodes")) if isinstance(table, dict) else (None, None)
-        if isinstance(rate, int | float):
+        if isinstance(rate, int | float) and 0 <= rate <= 100:
             rates[str(name)] = rate / 100, n if type(n) is int else None
     return _rates_alone(path, rates)
 
@@ -491,8 +489,8 @@ def read_vla_eval(path: Path, options: argparse.Namespace) -> ReadLog:
         remarks += told
         unfinished += _vla_eval_missing(body, suite)
         if isinstance(body.get("shard"), dict) and len(bodies) == 1:
-            where = f"{path}: shard"
-            shard = suite, _whole(body["shard"].get("id"), where), _whole(body["shard"].get("total"), where)
+            number, total = (_whole(body["shard"].get(name), f"{path}: shard", 100_000) for name in ("id", "total"))
+            shard = suite, number, total
     if not episodes:
         raise VlaError(f"{path}: it has no episode")
     return ReadLog(
@@ -687,33 +685,26 @@ def _recorded_body(connection: Any, path: Path, row: tuple[Any, ...], digest: An
     eval_id, said = row
     metadata = _inner_json(said, f"{path}: metadata of {printable(repr(eval_id)[:60])}")
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    found: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, (task, episode, metrics, steps, context, reason, detail, eid) in enumerate(
         _rows(connection, path, _RESULTS, digest, eval_id)
     ):
         where = f"{path}: row {number} of episode_results"
         about = _inner_json(context, where)
-        own = eid if about.get("task_idx") is None else None
-        found[task, episode, about.get("task_idx"), own] = (
-            str(task),
-            {
-                **about,
-                "episode_id": episode,
-                "metrics": _inner_json(metrics, where),
-                "steps": steps,
-                "failure_reason": reason,
-                "failure_detail": detail,
-            },
-        )
-    by_task: dict[tuple[str, Any], list[dict[str, Any]]] = {}
-    for task, each in found.values():
-        by_task.setdefault((task, each.get("task_idx")), []).append(each)
+        index = about["task_idx"] if type(about.get("task_idx")) is int else None
+        said = {"episode_id": episode, "steps": steps, "failure_reason": reason, "failure_detail": detail}
+        key = str(task), index, episode, eid if index is None else ""
+        found[key] = {**about, **said, "metrics": _inner_json(metrics, where)}
+    by_task: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
+    for (name, index, *_), each in found.items():
+        by_task.setdefault((name, index), []).append(each)
     body = {
         **{name: metadata.get(name) for name in ("benchmark", "mode", "config", "server_info")},
         "tasks": [{"task": task, "episodes": some} for (task, _), some in by_task.items()],
     }
     shards = _rows(connection, path, _SHARDS, digest, eval_id) if "eval_shards" in tables else []
-    if shards and (len(shards) < max(total for _, total, _ in shards) or not all(complete for *_, complete in shards)):
+    total = max((_whole(each[1], f"{path}: eval_shards") for each in shards), default=0)
+    if len(shards) < total or not all(complete for *_, complete in shards):
         body["partial"] = True
     return body
 
@@ -829,9 +820,8 @@ def _check_together(logs: Sequence[ReadLog], options: argparse.Namespace) -> Non
             other = seen.setdefault((each.task.id, each.number), each)
             if other is not each:
                 again = "Import them one by one" if len(logs) > 1 else "The log is doubled"
-                raise VlaError(
-                    f"{each.place}: episode {each.number} of {each.task.id} is there twice, first at {other.place}. {again}"
-                )
+                twice = f"episode {each.number} of {each.task.id} is there twice"
+                raise VlaError(f"{each.place}: {twice}, first at {other.place}. {again}")
     shards: dict[tuple[str, int], dict[int, Path]] = {}
     for log in logs:
         if log.shard is not None:
@@ -840,8 +830,8 @@ def _check_together(logs: Sequence[ReadLog], options: argparse.Namespace) -> Non
     for (suite, total), found in shards.items():
         missing = sorted({*range(total)} - found.keys())[:5]
         if missing and not options.allow_unfinished:
-            told = f"shards {', '.join(map(str, missing))} of {total} of {suite} are missing beside {next(iter(found.values()))}"
-            raise VlaError(f"{told}. Name all of them, or use --allow-unfinished")
+            told = f"shards {', '.join(map(str, missing))} of {total} of {suite} are missing"
+            raise VlaError(f"{next(iter(found.values()))}: {told}. Name all files, or use --allow-unfinished")
 
 
 def _evaluator(name: str, options: argparse.Namespace) -> "Evaluator | None":

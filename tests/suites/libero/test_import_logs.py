@@ -4,10 +4,13 @@ import argparse
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
@@ -24,6 +27,7 @@ from tests.support.evaluator_logs import (
     write,
     x_vla_lines,
 )
+from tests.support.examples import scaled
 
 RESULTS = outcomes("libero_goal", 2, 3, [(0, 1), (1, 2)])
 ENDS = ["success", "failure", "success", "success", "success", "failure"]
@@ -342,7 +346,67 @@ def test_the_end_of_a_log_alone(tmp_path: Path) -> None:
     text = text_log("openpi", "libero_goal", RESULTS)
     path = write(tmp_path / "libero_goal.txt", text[text.index("Starting episode 3") :])
     assert [(record.seed, record.outcome) for record in records(path)] == list(zip(range(3), ENDS[3:], strict=True))
-    assert "3 earlier episodes (2 successes) by its counts" in remarks(path)
+    assert "3 earlier episodes, of which 2 succeeded by its counts" in remarks(path)
+
+
+ANYTHING = st.sampled_from(
+    (
+        None,
+        True,
+        -1,
+        3,
+        10**400,
+        0.5,
+        float("nan"),
+        "",
+        "x",
+        "libero_goal",
+        [],
+        [[]],
+        {},
+        {"a": 1},
+        "\x1b[31m",
+        [1, "x"],
+    )
+)
+
+
+@settings(max_examples=scaled(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(("lerobot", "vla-eval", "x-vla")), data=st.data())
+def test_any_value_in_any_place_is_refused_or_read(name: str, data: st.DataObject, tmp_path: Path) -> None:
+    path = FILES[name][1](tmp_path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if name == "x-vla" else []
+    body = data.draw(st.sampled_from(lines)) if lines else json.loads(path.read_text())
+    place: Any = body
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or data.draw(st.integers(0, 5)) == 0:
+            break
+        place = inner
+    place[key] = data.draw(ANYTHING)
+    write(path, [json.dumps(line) for line in lines] or json.dumps(body))
+    with suppress(VlaError):
+        if is_log(path):
+            records(path, allow_unfinished=data.draw(st.booleans()))
+
+
+CELLS = st.sampled_from((None, 0, -5, 2**62, 1.5, "", "x", b"\xff", "[]", "{}", '{"task_idx": []}', '{"success": 2}'))
+
+
+@settings(max_examples=scaled(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_in_any_cell_is_refused_or_read(data: st.DataObject, tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    path.unlink(missing_ok=True)
+    recording(path, vla_eval_result("libero_goal", RESULTS))
+    table = data.draw(st.sampled_from(("eval_metadata", "eval_shards", "episode_results")))
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        connection.execute(f"UPDATE {table} SET {data.draw(st.sampled_from(names))} = ?", (data.draw(CELLS),))
+        connection.commit()
+    with suppress(VlaError):
+        records(path, allow_unfinished=True)
 
 
 def test_other_files_are_not_recognised(tmp_path: Path) -> None:
