@@ -715,6 +715,8 @@ def _recorded_body(connection: Any, path: Path, row: tuple[Any, ...], digest: An
 def read_x_vla(path: Path, options: argparse.Namespace) -> ReadLog:
     """Read X-VLA's ``results.json``. Raises VlaError with the line."""
     text, digest = _text(path)
+    if rates := _x_vla_rates(text):
+        raise _rates_alone(path, rates)
     groups: dict[str, list[tuple[str, int, list[bool]]]] = {}
     ended: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -751,6 +753,17 @@ def read_x_vla(path: Path, options: argparse.Namespace) -> ReadLog:
     if not episodes:
         raise VlaError(f"{path}: it has no episode")
     return ReadLog(path, digest, tuple(episodes), options.evaluator or X_VLA, unfinished="; ".join(unfinished))
+
+
+def _x_vla_rates(text: str) -> dict[str, tuple[float | None, int | None]]:
+    """Return the rates by suite in the file that X-VLA's client writes beside its suites' folders, if it is that."""
+    try:
+        found = json.JSONDecoder().raw_decode(text.lstrip())[0] if '"libero' in text[:100] else {}
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(rate, float) for rate in found.values()):
+        return {}
+    return {str(suite): (rate, None) for suite, rate in found.items()}
 
 
 def _json_line(line: str, where: str) -> dict[str, Any]:
@@ -954,6 +967,10 @@ def _is_vla_eval(path: Path) -> bool:
     return {"eval_metadata", "episode_results"} <= names
 
 
+def _is_x_vla(path: Path) -> bool:
+    return _has(path, '"sim/', '"sim_summary/') or (_has(path, '"libero') and bool(_x_vla_rates(_text(path)[0])))
+
+
 def _declare_lerobot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size",
@@ -978,4 +995,4 @@ LEROBOT_IMPORTER = _importer(
     LEROBOT, read_lerobot, lambda path: _has(path, '"pc_success"', '"per_task"'), _declare_lerobot
 )
 VLA_EVAL_IMPORTER = _importer(VLA_EVAL, read_vla_eval, _is_vla_eval)
-X_VLA_IMPORTER = _importer(X_VLA, read_x_vla, lambda path: _has(path, '"sim/', '"sim_summary/'))
+X_VLA_IMPORTER = _importer(X_VLA, read_x_vla, _is_x_vla)

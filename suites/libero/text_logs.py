@@ -286,10 +286,11 @@ class _Reader:
         before = number - (self.result is not None and self.result[0])
         if self.successes is not None and self.result is not None and before != self.successes:
             told = "success" if number > before else "failure"
-            self._refuse(line, f"{number} successes after {self.successes} and a {told}: the counts do not add up")
+            told = f"'# successes' is {number}, after {self.successes} and a {told}"
+            self._refuse(line, f"{told}: the counts do not add up")
         if self.result is None:
             if self.successes is not None and not 0 <= number - self.successes <= 1:
-                self._refuse(line, f"{number} successes after {self.successes}: the counts do not add up")
+                self._refuse(line, f"'# successes' is {number}, after {self.successes}: the counts do not add up")
             self.earlier = (self.completed, number)
         elif self.successes is None:
             self.earlier = (self.completed - 1, before)

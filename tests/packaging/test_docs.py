@@ -34,7 +34,10 @@ PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
-QUICK = {"README.md", *(f"docs/how-to/{page}.md" for page in ("import", "language", "policy", "run", "scenes", "variations"))}
+QUICK = {
+    "README.md",
+    *(f"docs/how-to/{page}.md" for page in ("import", "language", "policy", "run", "scenes", "variations")),
+}
 """Pages whose commands are run in every run of the tests; those of all others take longer."""
 
 LANGUAGES = {"bash", "python", "ini", "yaml", "toml", "text"}

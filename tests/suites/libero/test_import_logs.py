@@ -316,6 +316,8 @@ def test_x_vlas_lines(tmp_path: Path) -> None:
     ):
         with pytest.raises(VlaError, match=told):
             records(write(path, changed))
+    with pytest.raises(VlaError, match=r"success rates only.*\nlibero_goal: 97.0%\nlibero_10: 90.0%"):
+        records(write(path, '{\n  "libero_goal": 0.97,\n  "libero_10": 0.9\n}\n'))
     suites = ("libero_goal", "libero_object", "libero_spatial")
     every = {text: [True] for suite in suites for text in instructions(suite, 10)}
     found = records(write(path, x_vla_lines("libero30", every)))
