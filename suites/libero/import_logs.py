@@ -414,16 +414,13 @@ def read_lerobot(path: Path, options: argparse.Namespace) -> ReadLog:
     episodes = []
     batch = options.batch_size
     for (group, number), successes in lists.items():
-        tasks = _suite(
-            options.suite if len({name for name, _ in lists}) == 1 and options.suite else group, str(path)
-        ).tasks
+        tasks = _suite(_chosen_suite([], group, options, str(path)), str(path)).tasks
         if number >= len(tasks):
             raise VlaError(f"{path}: {printable(group)} has tasks 0 to {len(tasks) - 1}, and no task {number}")
-        is_known = batch is not None and batch >= len(successes)
         for k, success in enumerate(successes):
             outcome = "success" if success else "failure"
             place = f"{path}: {group}, task {number}, episode {k}"
-            known = k if is_known or k < (batch or 1) else None
+            known = k if k < (batch or 1) else None
             episodes.append(LoggedEpisode(tasks[number], k, outcome, place, init_state=known))
     if not episodes:
         raise VlaError(f"{path}: it has no episode")
@@ -585,7 +582,7 @@ def _task_of(episode: Mapping[str, Any], text: str, tasks: "Sequence[Task]", sui
 
 
 def _check_either(value: Any, successes: int, n: int, errors: int, where: str, digits: int) -> None:
-    """Check a rate; versions before 0.6 left errors out of it, later ones count them as failures."""
+    """Check a rate; earlier versions left errors out of it, 0.8 counts them as failures."""
     try:
         _check_rate(value, successes, n, where, digits)
     except VlaError:
@@ -595,7 +592,7 @@ def _check_either(value: Any, successes: int, n: int, errors: int, where: str, d
 
 
 def _episode_number(value: Any, where: str) -> int:
-    # Before 0.1: the task's text, and _ep and the number.
+    # 0.0.4 wrote the task's text, and _ep and the number.
     found = re.search(r"(?:^|_ep)(\d{1,6})$", str(value))
     if isinstance(value, bool) or found is None:
         raise VlaError(f"{where}.episode_id: expected a number, found {printable(repr(value)[:60])}")
@@ -801,20 +798,15 @@ def _read(options: argparse.Namespace, kind: str, reader: Reader) -> Imported:
                 "ended"
             )
     _check_together(logs, options)
-    evaluators = sorted({log.evaluator for log in logs})
-    evaluator = _evaluator(evaluators[0], options)
+    evaluator = _evaluator(logs[0].evaluator)
     model = options.model or _model_of(logs, options)
-    digest = (
-        logs[0].digest
-        if len(logs) == 1
-        else hashlib.sha256("".join(sorted(log.digest for log in logs)).encode()).hexdigest()
-    )
+    digests = sorted(log.digest for log in logs)
+    digest = digests[0] if len(logs) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
     make = functools.partial(_records, logs=logs, evaluator=evaluator, model=model, kind=kind)
     # Before anything is stored: a suite that the evaluator does not know is refused.
     make("check")
-    remarks = [
-        text for log in logs for text in (*log.remarks, *([f"{log.path}: {log.unfinished}"] * bool(log.unfinished)))
-    ]
+    remarks = [text for log in logs for text in log.remarks]
+    remarks += [f"{log.path}: {log.unfinished}" for log in logs if log.unfinished]
     remarks += _of_all(logs)
     return Imported((ImportedLog(logs[0].path, model, None, digest, (make,), "\n".join(map(printable, remarks))),))
 
@@ -847,7 +839,7 @@ def _check_together(logs: Sequence[ReadLog], options: argparse.Namespace) -> Non
             raise VlaError(f"{next(iter(found.values()))}: {told}. Name all files, or use --allow-unfinished")
 
 
-def _evaluator(name: str, options: argparse.Namespace) -> "Evaluator | None":
+def _evaluator(name: str) -> "Evaluator | None":
     from pytest_vla.plan.evaluators import load_evaluator
 
     return None if name == UNKNOWN_EVALUATOR else load_evaluator(name)
@@ -971,11 +963,17 @@ def _is_x_vla(path: Path) -> bool:
     return _has(path, '"sim/', '"sim_summary/') or (_has(path, '"libero') and bool(_x_vla_rates(_text(path)[0])))
 
 
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a number from 1, found {text!r}")
+    return int(text)
+
+
 def _declare_lerobot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size",
         metavar="N",
-        type=int,
+        type=_positive,
         help="lerobot's eval.batch_size, which its file does not say: with N of at least the episodes of a task, their "
         "init states are known (default: unknown)",
     )
