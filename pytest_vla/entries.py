@@ -188,6 +188,7 @@ class SectionEntry:
         schema: names a function without arguments that returns a `pytest_vla.reports.json_schema.SectionSchema`, the
             part's schema in JSON; empty to allow any keys.
         origin: the package or module that declares it; set by pytest-vla.
+        on_request: whether it is made only if ``--section`` names it or is ``all``.
     """
 
     name: str
@@ -196,6 +197,7 @@ class SectionEntry:
     order: int = LAST
     schema: str = ""
     origin: str = ""
+    on_request: bool = False
 
 
 @dataclass(frozen=True)

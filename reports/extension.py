@@ -2,6 +2,8 @@
 
 from pytest_vla.entries import SectionEntry
 
+_ON_REQUEST = ("evaluators", "time-to-success")
+
 # Of each its name, its module in `pytest_vla.reports`, its place on the page, and what it is about.
 _SECTIONS = (
     ("success", "success", 5, "success of imported logs by task"),
@@ -12,14 +14,23 @@ _SECTIONS = (
     ("foretelling", "foretelling", 35, "whether uncertainty predicts failure, by moment"),
     ("labels", "labels", 36, "correlation of metrics with people's quality labels"),
     ("economy", "economy", 37, "hand path compared with the expert's"),
+    ("evaluators", "evaluators", 38, "success under the step budget of each published evaluator, published numbers"),
+    ("time-to-success", "time_to_success", 39, "steps to success, and whether two models differ in them"),
     ("metrics", "further", 40, "metrics of packages and projects"),
 )
 
 
 def pytest_vla_sections() -> list[SectionEntry]:
-    """Return the sections on imported logs, robustness, language, costs, looking, labels and further numbers."""
+    """Return the sections that are no benchmark's own."""
     at = "pytest_vla.reports."
     return [
-        SectionEntry(name, about, f"{at}{module}:section", place, f"{at}{module}:schema")
+        SectionEntry(
+            name,
+            about,
+            f"{at}{module}:section",
+            place,
+            f"{at}{module}:schema",
+            on_request=name in _ON_REQUEST,
+        )
         for name, module, place, about in _SECTIONS
     ]

@@ -19,7 +19,11 @@ from pytest_vla.reports.blocks import Block
 from pytest_vla.reports.json_schema import SCHEMA
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.text import block_lines
+from pytest_vla.util.text import did_you_mean, printable
 from pytest_vla.util.warnings import describe
+
+ALL = "all"
+"""``--section=all``: also the sections that are made on request only."""
 
 Subject = tuple[str, str, str]
 """A model's name, a suite's, and the protocol's if the suite has two, else an empty text."""
@@ -62,7 +66,7 @@ def make_sections(loaded: Loaded, options: argparse.Namespace, format: str) -> t
     sections, troubles = [], []
     if format != "terminal":
         options = argparse.Namespace(**{**vars(options), "full": True})
-    for entry in extensions.sections():
+    for entry in chosen_sections(options):
         try:
             found = extensions.load(entry)(loaded, options)
             if found is not None:
@@ -73,6 +77,26 @@ def make_sections(loaded: Loaded, options: argparse.Namespace, format: str) -> t
             told = str(error) if isinstance(error, VlaError) else describe(error)
             troubles.append(f"the section {entry.name}, of {entry.origin}, is left out: {' '.join(told.split())}")
     return sections, troubles
+
+
+def chosen_sections(options: argparse.Namespace) -> tuple[SectionEntry, ...]:
+    """Return the sections that ``--section`` names in their order; without it, all that need no request.
+
+    Raises:
+        VlaError: there is no such section.
+    """
+    # Programs that make a report by themselves may not know the option.
+    names = [name.strip() for text in getattr(options, "section", None) or () for name in text.split(",")]
+    known = {entry.name: entry for entry in extensions.sections()}
+    if ALL in names:
+        return tuple(known.values())
+    if unknown := [name for name in names if name not in known]:
+        named = printable(repr(unknown[0])[:80])
+        raise VlaError(
+            f"--section: the report has no section {named}.{did_you_mean(unknown[0], known)} Sections: "
+            f"{', '.join(known)}, or {ALL}"
+        )
+    return tuple(entry for name, entry in known.items() if name in names or not (names or entry.on_request))
 
 
 def plain_options(data: Path | None) -> argparse.Namespace:

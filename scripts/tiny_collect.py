@@ -19,7 +19,7 @@ from pytest_vla.expert.answers import Answers, Pose, in_frame, in_world
 from pytest_vla.expert.articulated import handle_of, part_of
 from pytest_vla.expert.heights import corners
 from pytest_vla.policies.tiny import network as n
-from pytest_vla.policies.view import policy_view
+from pytest_vla.policies.view import transformed
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
@@ -255,8 +255,8 @@ def shown(observation: Observation, rng: np.random.Generator, share: float) -> P
 
 def pictures_of(observation: Observation) -> Pair:
     """What the network sees of an observation, in the form that policies get."""
-    seen = policy_view(observation, _TRANSFORM)
-    return n.small(seen["agentview_image"], n.VIEW), n.small(seen["robot0_eye_in_hand_image"], n.WRIST)
+    seen = [transformed(observation[f"{camera}_image"], _TRANSFORM) for camera in ("agentview", "robot0_eye_in_hand")]
+    return n.small(seen[0], n.VIEW), n.small(seen[1], n.WRIST)
 
 
 def _turn(mode: str, rng: np.random.Generator, learns: bool) -> tuple[str, int]:

@@ -55,7 +55,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.run.arguments import declare_results, rule_text
 
-    further = "; ".join(entry.about for entry in extensions.sections())
+    further = "; ".join(
+        f"{entry.about} ({entry.name}{', on request' * entry.on_request})" for entry in extensions.sections()
+    )
     parser.epilog = (
         f"Sections, for each model (its --vla-model text) and suite: {further}. For each case the first complete "
         "record counts (docs: What counts). JSON has only the keys with data: a model without other instructions has "
@@ -78,6 +80,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png (default: the "
         "current one), or for one csv or latex file a table (default: standard output)",
+    )
+    parser.add_argument(
+        "--section",
+        metavar="NAME",
+        action="append",
+        help="sections to make, separated by commas, or all (default: all that are not on request, as listed below)",
+    )
+    parser.add_argument(
+        "--published",
+        metavar="NAME",
+        help="compare the run with a published number, such as pi05; adds --section=evaluators (default: none)",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument(
@@ -191,7 +204,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.metrics.extra_metrics import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.sections import make_sections
+    from pytest_vla.reports.sections import chosen_sections, make_sections
     from pytest_vla.util.text import counted
 
     if options.schema:
@@ -199,6 +212,8 @@ def run(options: argparse.Namespace) -> None:
 
         print(json.dumps(report_schema(), indent=2))
         return
+    if options.published is not None:
+        options.section = [*(options.section or ()), "evaluators"]
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
@@ -220,6 +235,12 @@ def run(options: argparse.Namespace) -> None:
     if not (sections or troubles):
         if hidden:
             raise VlaError(f"nothing to report from the records that count. {'. '.join(hidden)}")
+        if options.section:
+            wanted = ",".join(entry.name for entry in chosen_sections(options))
+            raise VlaError(
+                f"nothing to report: {counted(len(loaded.records), 'record')}{_broken(loaded.records)}, with nothing "
+                f"for --section={wanted}"
+            )
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             f"its task's or an added metric{_broken(loaded.records)}. Run "

@@ -26,7 +26,7 @@ from pytest_vla.util.text import counted
 
 Picture = NDArray[np.uint8]
 
-_STANDS = ("control_freq", "image_size", "cameras", "image_transform", "settle_steps", "settle_action")
+_STANDS = ("control_freq", "cameras")
 # What feature names and paths may have.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 

@@ -350,6 +350,44 @@ def courses(each: Found) -> Markup | None:
     return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
 
 
+def budget_drawing(
+    title: str,
+    below: str,
+    points: Sequence[tuple[int, float, tuple[float, float] | None]],
+    marks: Mapping[int, str],
+) -> Markup:
+    """Draw success by step budget, with its interval as a band.
+
+    Args:
+        title: of the drawing.
+        below: a line below the title.
+        points: step budget, success in percent and its interval, by budget.
+        marks: texts at some budgets.
+    """
+    width, last = 480, max([1, *(steps for steps, _, _ in points)])
+
+    def x_of(steps: float) -> float:
+        return _LEFT + (width - _LEFT - _RIGHT) * steps / last
+
+    inside = framed(title, below) + _shares(width - _RIGHT)
+    ends = [
+        (x_of(steps), _y((span or (rate, rate))[1]), 0.0, _y((span or (rate, rate))[0])) for steps, rate, span in points
+    ]
+    if points:
+        inside += _AREA.format(kind="band done", way=_band(ends))
+        inside += _AREA.format(kind="trend done", way=_line([(x_of(steps), _y(rate)) for steps, rate, _ in points]))
+    for place, (steps, text) in enumerate(marks.items()):
+        x = x_of(steps)
+        inside += LINE.format(kind="half", x1=x, y1=_y(100), x2=x, y2=_y(0))
+        # Budgets may lie close together.
+        inside += TEXT.format(kind="mark", x=x - 4, y=_y(8 + 9 * (place % 5)), anchor="end", text=text)
+    for steps in (0, last):
+        anchor = "end" if steps else "start"
+        inside += TEXT.format(kind="tick", x=x_of(steps), y=_HEIGHT - 9, anchor=anchor, text=f"{steps} steps")
+    told = "; ".join(f"{rate:.1f}% at {steps}" for steps, rate, _ in points[:: max(1, len(points) // 12)])
+    return drawing("chart wide", width, _HEIGHT, f"{title}, {below}: {told}", inside)
+
+
 def _legend() -> Markup:
     inside = Markup()
     for (name, kind), x in zip(_SIDES, (8, 100), strict=True):

@@ -84,8 +84,8 @@ def test_episodes_without_states_are_named(tmp_path: Path) -> None:
 
 
 def test_a_suite_that_is_another_now_is_refused(tmp_path: Path) -> None:
-    keep(tmp_path, "20260101-one", "mine", kept(STOVE, 1, "failure", protocol=PROTOCOL | {"image_size": [64, 64]}))
-    with pytest.raises(VlaError, match=r"image_size of libero_goal was \[64, 64\] then and is \[256, 256\] now"):
+    keep(tmp_path, "20260101-one", "mine", kept(STOVE, 1, "failure", protocol=PROTOCOL | {"control_freq": 10}))
+    with pytest.raises(VlaError, match="control_freq of libero_goal was 10 then and is 20 now"):
         chosen(tmp_path, "20260101")
 
 
