@@ -4,6 +4,7 @@ import argparse
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pytest_vla.metrics.language import subjects
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
+from pytest_vla.run.selection import _seeds_of_baseline
 from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.variations import read_para_log, variation_of
 from tests.support.data import data_root
@@ -331,6 +333,11 @@ def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -
         98.0,
     )
     assert len(run_names(Path(".vla"))) == 3
+
+
+def test_a_log_as_the_baseline_of_a_run_says_the_seeds() -> None:
+    settings: Any = SimpleNamespace(baseline=openpi_log("old.txt", 4), results=Path(".vla"))
+    assert _seeds_of_baseline(settings) == {"libero_goal": tuple(range(20))}
 
 
 def test_logs_of_different_evaluators_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
