@@ -67,7 +67,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
+        help="a run's name or the beginning of it, a run's folder, a results folder, a log of another evaluator, last or "
+        "all (default: all)",
     )
     parser.add_argument(
         "--format",
