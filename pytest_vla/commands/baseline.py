@@ -68,7 +68,7 @@ _FILE_HELP = f"baseline to show (default: {DEFAULT_FILE})"
 def declare_runs(
     parser: argparse.ArgumentParser,
     about: str = (
-        "a run's name or the beginning of it, a run's folder, a results folder, a log of another evaluator, last or all "
+        "a run's name or the beginning of it, a run's folder, a results folder, another evaluator's log, last or all "
         "(default: last)"
     ),
 ) -> None:

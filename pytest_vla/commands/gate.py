@@ -81,7 +81,7 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         metavar="FILE|RUN",
         default=DEFAULT_FILE,
-        help=f"baseline to compare with: a file from `pytest-vla baseline save`, a run, or a log of another "
+        help="baseline to compare with: a file from `pytest-vla baseline save`, a run, or a log of another "
         f"evaluator (default: {DEFAULT_FILE})",
     )
     parser.add_argument(

@@ -67,7 +67,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or the beginning of it, a run's folder, a results folder, a log of another evaluator, last or "
+        help="a run's name or the beginning of it, a run's folder, a results folder, another evaluator's log, last or "
         "all (default: all)",
     )
     parser.add_argument(
