@@ -34,6 +34,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
     "variation-broken": "A kind of variation of another package or a project raised, or made what a kind may not make.",
+    "imported-error": "The evaluator that wrote an imported log reports an exception, which ended the episode.",
     "world-raised": "The simulation raised an exception that has no code of its own.",
 }
 """Why an episode is an `error`, which is in no rate: code -> one line."""

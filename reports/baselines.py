@@ -21,7 +21,7 @@ from pytest_vla.gate.baseline_file import Changes, read_baseline
 from pytest_vla.gate.comparable import Pair, lines_of, row_of
 from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.records.load import open_runs
+from pytest_vla.records.load import is_log, open_runs
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.runs import Run, is_alive, sample_of
 from pytest_vla.reports.loaded import load
@@ -30,13 +30,13 @@ from pytest_vla.util.text import counted
 
 
 def baseline_named(text: str, results: Path, *, allow_unfinished: bool = False) -> Baseline:
-    """Return the baseline in a file, or that of a run if there is no such file.
+    """Return the baseline in a file, or that of a run (or of another evaluator's log) if there is no such file.
 
     Raises:
         VlaError: there is neither a file nor a run of that name, or it cannot be read.
     """
     path = Path(text)
-    if path.is_file() or path.suffix == ".json":
+    if (path.is_file() or path.suffix == ".json") and not is_log(path):
         return read_baseline(path)
     return baseline_of_runs([text], results, allow_unfinished=allow_unfinished, allow_broken=True)[0]
 

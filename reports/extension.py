@@ -6,6 +6,7 @@ _ON_REQUEST = ("evaluators", "time-to-success")
 
 # Of each its name, its module in `pytest_vla.reports`, its place on the page, and what it is about.
 _SECTIONS = (
+    ("success", "success", 5, "success of imported logs by task"),
     ("robustness", "robustness", 10, "robustness to variations by dimension and level"),
     ("language", "language", 20, "success under paraphrases, PRIDE, failure types"),
     ("safety", "safety", 25, "cumulative cost beside success, by literal and over an episode"),

@@ -67,7 +67,10 @@ _FILE_HELP = f"baseline to show (default: {DEFAULT_FILE})"
 
 def declare_runs(
     parser: argparse.ArgumentParser,
-    about: str = "a run's name or the beginning of it, a run's folder, a results folder, last or all (default: last)",
+    about: str = (
+        "a run's name or the beginning of it, a run's folder, a results folder, another evaluator's log, last or all "
+        "(default: last)"
+    ),
 ) -> None:
     """Declare the options that select runs: ``which``, ``--model``, ``--allow-unfinished`` and ``--vla-results``.
 

@@ -287,7 +287,7 @@ def _file(options: argparse.Namespace) -> tuple[Path, frozenset[str]]:
         The file, and the names of the options that the journal gave and nobody typed.
     """
     from pytest_vla.fuzz.journal import begun_options, kept_search
-    from pytest_vla.run.constants import new_run_name
+    from pytest_vla.records.names import new_run_name
 
     if not options.resume:
         return Path(options.results) / FOLDER / new_run_name() / FILE, frozenset()

@@ -81,7 +81,8 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         metavar="FILE|RUN",
         default=DEFAULT_FILE,
-        help=f"baseline to compare with: a file from `pytest-vla baseline save`, or a run (default: {DEFAULT_FILE})",
+        help="baseline to compare with: a file from `pytest-vla baseline save`, a run, or a log of another "
+        f"evaluator (default: {DEFAULT_FILE})",
     )
     parser.add_argument(
         "--margin", metavar="POINTS", type=number, help="percentage points of success that may be lost (default: 5)"

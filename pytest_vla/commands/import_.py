@@ -1,10 +1,9 @@
-"""``pytest-vla import``: imports the logs of other evaluations as runs, so that they can be reported like own runs."""
+"""``pytest-vla import``: imports the logs of other evaluations as runs, so that they can be used like own runs."""
 
 import argparse
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_vla import extensions
 from pytest_vla.entries import Command
@@ -14,35 +13,46 @@ from pytest_vla.util.text import printable
 if TYPE_CHECKING:
     from pytest_vla.records.load import ImportedLog
     from pytest_vla.records.record import Record
-    from pytest_vla.records.store import Store
 
 # Heavy imports are inside the functions, so that --help is fast.
 
-Entered = list[tuple[str, "list[Record]"]]
-"""The names of a log's runs, with their records."""
-
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare a subcommand for each kind of log. Raises VlaError if an importer cannot be loaded."""
+    """Declare the command's options, and those of all importers. Raises VlaError if an importer cannot be loaded."""
+    from pytest_vla.records.load import importer_of
     from pytest_vla.run.arguments import declare_results, one_seed, some_text
 
+    entries = extensions.importers()
+    formats = "; ".join(f"{name}: {entry.about}" for name, entry in entries.items())
     parser.epilog = (
-        "A log becomes a run with one record for each episode. All logs of a folder are imported, or none. Use "
-        "`pytest-vla report` for the tables. Logs have no trajectories, so metrics of paths are missing. Packages add "
-        "kinds of logs by the hook pytest_vla_importers."
+        f"Formats, found by content: {formats}. A log becomes a run with one record for each episode, and is stored "
+        "whole or not at all; the files of one command become one run. Use `pytest-vla report`, `gate`, `baseline` and "
+        "`plan` on it, or give them the file itself. Logs have no trajectories, so metrics of paths are missing. "
+        "Packages add formats by the hook pytest_vla_importers."
     )
-    kinds = parser.add_subparsers(metavar="KIND", required=True, title="kinds of logs", dest="kind")
-    for entry in extensions.importers().values():
-        own = kinds.add_parser(entry.name, help=entry.about, description=entry.about)
-        importer = _importer(entry)
-        own.epilog = importer.help
-        own.add_argument("folder", metavar="DIR", type=Path, help="a log, or a folder of logs")
-        own.add_argument(
-            "--model", metavar="NAME", type=some_text, help="name of the policy (default: from the folder's name)"
-        )
-        own.add_argument("--seed", metavar="N", type=one_seed, help="seed of the log (default: from its name)")
-        importer.declare(own)
-        declare_results(own)
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="a log, or a folder of logs")
+    parser.add_argument("--format", metavar="NAME", choices=[*entries], help="the format (default: found by content)")
+    parser.add_argument(
+        "--model", metavar="NAME", type=some_text, help="name of the policy (default: from the name of file or folder)"
+    )
+    parser.add_argument(
+        "--evaluator",
+        metavar="NAME|FILE.toml",
+        type=some_text,
+        help="the evaluator that wrote the log: one of --vla-evaluator (default: found by content, else unknown)",
+    )
+    parser.add_argument(
+        "--suite", metavar="NAME", type=some_text, help="the suite, if the log does not say it (default: by its tasks)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=one_seed, help="for LIBERO-Para: the log's seed (default: from its folder's name)"
+    )
+    parser.add_argument(
+        "--allow-unfinished", action="store_true", help="import the episodes that ended of a log that breaks off"
+    )
+    for entry in entries.values():
+        importer_of(entry).declare(parser)
+    declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -51,24 +61,16 @@ def run(options: argparse.Namespace) -> None:
         for line in _imported(options):
             print(printable(line))
     except VlaError as error:
-        raise VlaError(printable(str(error))) from error
-
-
-def _importer(entry: Any) -> Any:
-    from pytest_vla.records.load import Importer
-
-    found = extensions.load(entry)
-    if not isinstance(found, Importer):
-        whose = f"{entry.origin}: {entry.load}"
-        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.records.load.Importer")
-    return found
+        raise VlaError("\n".join(map(printable, str(error).split("\n")))) from error
 
 
 def _imported(options: argparse.Namespace) -> Iterator[str]:
     """Import the logs, then yield the summary's lines."""
+    from pytest_vla.records.load import enter_logs, importer_of
     from pytest_vla.records.store import open_store
 
-    imported = _importer(extensions.importers()[options.kind]).read(options)
+    kind = options.format or _format_of(options.files)
+    imported = importer_of(extensions.importers()[kind]).read(options)
     logs = imported.logs
     _check_different(logs)
     with open_store(options.results, create=True) as store:
@@ -77,71 +79,53 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
         if not new:
             run = known[logs[0].digest]
             raise VlaError(
-                f"{options.folder} is already in {store.results}, as run {run.name} of {run.model}: "
-                f"`pytest-vla report {run.name}`"
+                f"{options.files[0]} is already in {store.results}, as run {run.name} of {run.model}: "
+                f"`pytest-vla report {run.name}`, or `pytest-vla rm {run.name}` to import it with other options"
             )
-        entered = _enter(store, new, options.kind)
+        entered = enter_logs(store, new, kind)
     for log in logs:
         if log.digest in known:
-            yield f"{log.folder} is already in {options.results}, as run {known[log.digest].name}; skipped"
+            yield f"{log.path} is already in {options.results}, as run {known[log.digest].name}; skipped"
     for log in new:
         yield from _summary(log, entered[log.digest])
     yield from imported.told
 
 
+def _format_of(files: Sequence[Path]) -> str:
+    from pytest_vla.records.load import format_of
+
+    found = {path: format_of(path) for path in files}
+    if len({*found.values()}) > 1:
+        told = ", ".join(f"{path} is {name}" for path, name in found.items())
+        raise VlaError(f"the files of one command become one run, and have one format: {told}. Import them one by one")
+    return found[files[0]]
+
+
 def _check_different(logs: "Sequence[ImportedLog]") -> None:
     """Raise VlaError if two logs have the same episodes, of which only one would count."""
     digests: dict[str, Path] = {}
-    subjects: dict[tuple[str, int], Path] = {}
+    subjects: dict[tuple[str, int | None], Path] = {}
     for log in logs:
-        if (same := digests.setdefault(log.digest, log.folder)) is not log.folder:
-            raise VlaError(f"{log.folder} is a copy of {same}. Remove one of them")
-        if (same := subjects.setdefault((log.model, log.seed), log.folder)) is not log.folder:
+        if (same := digests.setdefault(log.digest, log.path)) is not log.path:
+            raise VlaError(f"{log.path} is a copy of {same}. Remove one of them")
+        if (same := subjects.setdefault((log.model, log.seed), log.path)) is not log.path:
             raise VlaError(
-                f"{log.folder} and {same} are both {log.model}, seed {log.seed}, and only one of equal episodes "
+                f"{log.path} and {same} are both {log.model}, seed {log.seed}, and only one of equal episodes "
                 "counts. Import them one by one, with a different --seed or --model"
             )
 
 
-def _summary(log: "ImportedLog", runs: Entered) -> Iterator[str]:
+def _summary(log: "ImportedLog", runs: "list[tuple[str, list[Record]]]") -> Iterator[str]:
     from pytest_vla.util.text import counted
 
     for repeat, (name, records) in enumerate(runs):
         done = sum(each.outcome == "success" for each in records)
-        tasks = counted(len({each.task_key for each in records}), "task")
-        line = f"run {name}: {counted(len(records), 'episode')} of {tasks} by {log.model}, seed {log.seed}"
+        tasks = counted(len({(each.suite, each.task_key) for each in records}), "task")
+        line = f"run {name}: {counted(len(records), 'episode')} of {tasks} by {log.model}"
+        line += "" if log.seed is None else f", seed {log.seed}"
         line += f", number {repeat + 1} of each" if len(runs) > 1 else ""
         yield f"{line}, {done} successes"
-    if log.remark:
-        yield log.remark
-
-
-def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
-    """Store all logs or none; return, by digest, the names of each log's runs with their records."""
-    from pytest_vla.run.constants import new_run_name
-
-    entered: dict[str, Entered] = {}
-    for log in logs:
-        entered[log.digest] = [(name, make(name)) for make in log.runs for name in (new_run_name(),)]
-    runs = [(log, name, records) for log in logs for name, records in entered[log.digest]]
-    try:
-        for log, name, records in runs:
-            log_path = str(log.folder.resolve())
-            invocation: dict[str, Any] = {"imported": kind, "log": log_path, "log_digest": log.digest}
-            # --vla-resume reads these two keys before it refuses the run.
-            invocation |= {"arguments": [], "folder": str(Path.cwd())}
-            command = shlex.join(["pytest-vla", "import", kind, str(log.folder)])
-            store.begin(name, [each.node for each in records], command=command, model=log.model, invocation=invocation)
-        # All records in one transaction.
-        store.add_all([record for _, _, records in runs for record in records])
-    except BaseException:
-        for _, name, _ in runs:
-            store.discard(name)
-        raise
-    for _, name, records in runs:
-        store.mark(name, {each.node: "passed" if each.outcome == "success" else "failed" for each in records})
-        store.end(name, "finished")
-    return entered
+    yield from log.remark.split("\n") if log.remark else ()
 
 
 COMMAND = Command(declare, run)

@@ -67,7 +67,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
+        help="a run's name or the beginning of it, a run's folder, a results folder, another evaluator's log, last or "
+        "all (default: all)",
     )
     parser.add_argument(
         "--format",
@@ -245,7 +246,7 @@ def run(options: argparse.Namespace) -> None:
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             f"its task's or an added metric{_broken(loaded.records)}. Run "
             "`pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
-            "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
+            "`--vla-suite=libero_para`, or `pytest-vla import LOG`"
         )
     try:
         if sections and format in ("csv", "latex"):

@@ -22,6 +22,7 @@ from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
+from pytest_vla.plan.task import OWN_EVALUATOR, UNKNOWN_EVALUATOR
 from pytest_vla.records.counting import INIT_STATE_DIGEST, SAID
 from pytest_vla.util.text import counted, printable
 
@@ -56,6 +57,7 @@ CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
     Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", "warns"),
     Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", "warns"),
+    Condition("protocol.evaluator", "refuses", "evaluator", "it decides on step budgets, scenes and pictures"),
     Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes", option="--vla-steps"),
     Condition("protocol.settle_steps", "refuses", "settle steps", "episodes start later", option="--vla-settle-steps"),
     Condition("protocol.textures", "refuses", "textures", "things look different", option="--vla-textures"),
@@ -133,6 +135,8 @@ _OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
 """Conditions that are not compared: by the one cases are found, and of the other the init state itself tells."""
 
 _ALARM = "provenance.stop_when"
+_IMPORTED = "provenance.imported"
+_EVALUATOR = "protocol.evaluator"
 _SHOWN = 3
 _LONGEST = 80
 
@@ -172,15 +176,32 @@ class Disagreement:
 def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
     """Return a line for each disagreement: the first few of each condition, then how many more there are."""
     by_name: dict[str, list[Disagreement]] = {}
-    for each in disagreements:
-        by_name.setdefault(each.name, []).append(each)
+    found = tuple(disagreements)
+    unsaid = _unsaid_by_log(found)
+    for each in found:
+        if each not in unsaid:
+            by_name.setdefault(each.name, []).append(each)
     lines = []
     for name, some in by_name.items():
         lines += [each.text for each in some[:_SHOWN]]
         if more := some[_SHOWN:]:
             cases = counted(sum(len(each.cases) for each in more), "case")
             lines.append(f"{_label(name)} differs in {len(more)} more ways ({cases})")
+    if unsaid:
+        side = "the run" if unsaid[-1].baseline is None else "the baseline"
+        names = ", ".join(dict.fromkeys(_label(each.name) for each in unsaid if each.name != _IMPORTED))
+        lines.append(f"{side} is imported from a log, which does not record these conditions: {names}")
     return lines
+
+
+def _unsaid_by_log(found: Sequence[Disagreement]) -> list[Disagreement]:
+    """Return the conditions that only warn and that one side lacks, as it is imported; its `_IMPORTED` is the last."""
+    imported = [each for each in found if each.name == _IMPORTED and None in (each.baseline, each.new)]
+    if not imported:
+        return []
+    is_run = imported[0].baseline is None
+    lacking = [each for each in found if each.effect == "warns" and (each.new if is_run else each.baseline) is None]
+    return [*lacking, *imported]
 
 
 def disagreements_of(
@@ -231,6 +252,9 @@ def _label(name: str) -> str:
 
 def _knows(case: CaseResult, name: str) -> bool:
     """Whether a case without a condition had none: what an alarm stopped says by which, and a protocol is whole."""
+    if case.condition(_EVALUATOR) == UNKNOWN_EVALUATOR and name.startswith(("protocol.", "replan")):
+        # Nothing is known of its protocol but that.
+        return name == _EVALUATOR
     of_protocol = name.startswith("protocol.") and bool(case.protocol)
     return case.is_counted or of_protocol or (name == _ALARM and case.reason == STOPPED)
 
@@ -245,7 +269,7 @@ def _value_of(case: CaseResult, name: str) -> Any:
 
 def _value_text(name: str, value: Any) -> str:
     # Without a replan length, chunks are executed whole.
-    missing = "whole chunks" if name == "replan" else "not recorded"
+    missing = {"replan": "whole chunks", _EVALUATOR: OWN_EVALUATOR}.get(name, "not recorded")
     text = missing if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
@@ -334,6 +358,7 @@ class ComparableEpisodes:
         copies: number of pairs (or unpaired episodes) that repeat another one and are left out.
         together: number of groups that are a regression only as one group, since each has too few starts; else 0.
         pooled: number of groups of which none is a regression, and that would be one if all were judged as one; else 0.
+        unknown_evaluator: whether both sides have imported logs whose evaluator is unknown.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -345,6 +370,7 @@ class ComparableEpisodes:
     copies: int = 0
     together: int = 0
     pooled: int = 0
+    unknown_evaluator: bool = False
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """Return the disagreements with one effect, for all cases or only for some (ids), such as a group's."""
@@ -357,6 +383,11 @@ class ComparableEpisodes:
     def notes(self) -> tuple[str, ...]:
         """The notes beside the disagreements, a line each."""
         found = []
+        if self.unknown_evaluator:
+            found.append(
+                "the evaluators of both logs are unknown: if they are not the same, step budgets, scenes and pictures "
+                "differ. Import them with --evaluator=NAME"
+            )
         if self.only_baseline:
             found.append(
                 f"{counted(len(self.only_baseline), 'case')} of the baseline not in the run{_some(self.only_baseline)}"
@@ -582,6 +613,9 @@ def _agreement(
         tuple(case.key for case in new.cases if case.key not in keys[1]),
         probes,
         None if same and str(one).endswith(SAID) else same,
+        unknown_evaluator=all(
+            any(case.condition(_EVALUATOR) == UNKNOWN_EVALUATOR for case in side.cases) for side in (baseline, new)
+        ),
     )
 
 

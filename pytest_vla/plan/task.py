@@ -61,6 +61,9 @@ MakeWorld = Callable[["Task"], SuiteWorld]
 OWN_EVALUATOR = "ours"
 """The evaluator of a suite's own protocol."""
 
+UNKNOWN_EVALUATOR = "unknown"
+"""The evaluator of an imported log that could be several's."""
+
 INSTRUCTION = "{instruction}"
 
 _ALWAYS_RECORDED = frozenset(

@@ -142,7 +142,9 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         _check_run(database, table)
         table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
-        table |= {"copies": copies.get(table["name"], 0), "policies": policies.get(table["name"], 0)}
+        # Digests of a log cover the outcome alone: equal ones are no copies.
+        of_run = 0 if "imported" in table["invocation"] else copies.get(table["name"], 0)
+        table |= {"copies": of_run, "policies": policies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
 
 

@@ -1,7 +1,5 @@
 """Names and small functions that pytest needs at its start, in every project; cheap to import."""
 
-import os
-import time
 from pathlib import Path
 
 from pytest_vla.util.processes import available_bytes
@@ -33,11 +31,6 @@ KEY_START = "vla"
 
 SHARDS = "shards"
 """In the results folder: where shards are that were not given a folder of their own."""
-
-
-def new_run_name() -> str:
-    """Return a name for a new run: the local time, with a suffix that tells apart two runs of the same second."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
 def shard_folder(results: Path, shard: tuple[int, int]) -> Path:

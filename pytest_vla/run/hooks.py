@@ -28,10 +28,10 @@ from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.in_memory import Caller, find_caller, tell_run
 from pytest_vla.records.counting import is_complete
+from pytest_vla.records.names import new_run_name
 from pytest_vla.records.record import Record
 from pytest_vla.run import marker, suite_items, time_budget
 from pytest_vla.run.command_lines import lacking_plugins
-from pytest_vla.run.constants import new_run_name
 from pytest_vla.run.context import RUN_CONTEXT, STDERR, RunContext, context_of
 from pytest_vla.run.early_stopping import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost

@@ -116,11 +116,11 @@ def _seeds_of_baseline(settings: Settings) -> dict[str, tuple[int, ...]]:
     """
     if settings.baseline is None or not settings.baseline.is_file():
         return {}
-    from pytest_vla.gate.baseline_file import read_baseline
+    from pytest_vla.reports.baselines import baseline_named
 
     found: dict[str, set[int]] = {}
     with suppress(VlaError):
-        for case in read_baseline(settings.baseline).cases:
+        for case in baseline_named(str(settings.baseline), settings.results).cases:
             if not case.in_no_rate:
                 found.setdefault(case.suite, set()).add(case.seed)
     return {suite: tuple(sorted(seeds)) for suite, seeds in found.items()}

@@ -14,4 +14,8 @@ def pytest_vla_variations() -> list[ListEntry]:
 
 def pytest_vla_importers() -> list[ImporterEntry]:
     """Return the importer ``pytest-vla import libero-para``."""
-    return [ImporterEntry("libero-para", "logs of LIBERO-Para's evaluation", f"{_HERE}.import_log:IMPORTER")]
+    return [
+        ImporterEntry(
+            "libero-para", "a folder of LIBERO-Para's eval0.json to eval9.json", f"{_HERE}.import_log:IMPORTER"
+        )
+    ]

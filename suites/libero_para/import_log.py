@@ -37,11 +37,9 @@ def read(options: argparse.Namespace) -> Imported:
     from pytest_vla.language.published import csv_of, load_published, missing_paraphrases
     from pytest_vla.suites.libero_para.variations import find_para_logs, in_rounds, published_outcomes, read_para_log
 
-    folders = find_para_logs(options.folder)
+    folders = [folder for path in options.files for folder in find_para_logs(path)]
     if options.seed is not None and len(folders) > 1:
-        raise VlaError(
-            f"--seed: {options.folder} has {len(folders)} logs, and a seed is of one; import them one by one"
-        )
+        raise VlaError(f"--seed: there are {len(folders)} logs, and a seed is of one; import them one by one")
     found = [(folder, read_para_log(folder), *_named(folder, options)) for folder in folders]
     csv, published, checked = csv_of(options.data), None, "texts not checked: no CSV was given (--data)"
     if csv is not None:
@@ -200,10 +198,15 @@ def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
         yield f"the longest episode has {longest} steps; the protocol's limit is {protocol.max_steps}"
 
 
-IMPORTER = Importer(
-    read,
-    _declare,
-    "A log of LIBERO-Para is a folder such as xiaomi-robotics-0_seed7, or xiaomi-robotics-0/seed7, with eval0.json to "
-    "eval9.json, a file a task, as its evaluation writes them. Where a log has several episodes of a paraphrase, the "
-    "second of each is a run of its own, with run seed 1, and so on: reports count them all.",
-)
+def recognises(path: Path) -> bool:
+    """Whether it is a folder with such logs: xiaomi-robotics-0_seed7, or xiaomi-robotics-0/seed7, with eval0.json."""
+    from pytest_vla.suites.libero_para.variations import find_para_logs
+
+    try:
+        return path.is_dir() and bool(find_para_logs(path))
+    except VlaError:
+        return False
+
+
+# Where a log has several episodes of a paraphrase, the second of each is a run of its own, with run seed 1, and so on.
+IMPORTER = Importer(read, recognises, _declare)

@@ -1,13 +1,15 @@
-"""``pytest-vla import``: LIBERO-Para's logs as records, all of them or none."""
+"""``pytest-vla import``: the logs of other evaluators as records, all of them or none."""
 
 import argparse
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_vla.cli import main
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
@@ -15,9 +17,11 @@ from pytest_vla.metrics.language import subjects
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
+from pytest_vla.run.selection import _seeds_of_baseline
 from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.variations import read_para_log, variation_of
 from tests.support.data import data_root
+from tests.support.evaluator_logs import outcomes, text_log, write, x_vla_lines
 from tests.support.libero_para import EPISODE
 from tests.support.runs import records_of, run_names
 
@@ -38,7 +42,7 @@ def real_log() -> Path:
 def import_log(*arguments: str | Path) -> None:
     parser = argparse.ArgumentParser()
     import_command.declare(parser)
-    import_command.run(parser.parse_args(["libero-para", *map(str, arguments)]))
+    import_command.run(parser.parse_args([*map(str, arguments)]))
 
 
 def log(folder: Path, *changes: dict[str, Any], task: int = 1) -> Path:
@@ -187,7 +191,7 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     logs = tmp_path / "logs"
     logs.mkdir()
     log(logs / "m_seed7", {})
-    with pytest.raises(VlaError, match="has 2 logs, and a seed is of one"):
+    with pytest.raises(VlaError, match="there are 2 logs, and a seed is of one"):
         import_log(log(logs / "m_seed8", {"success": False}).parent, "--seed=7")
     shutil.copytree(logs / "m_seed7", logs / "n_seed7")
     with pytest.raises(VlaError, match=r"n_seed7 is a copy of .*m_seed7"):
@@ -203,6 +207,8 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     (logs / "m_seed7" / "eval1.json").unlink()
     (logs / "m_seed8" / "eval1.json").unlink()
     with pytest.raises(VlaError, match=r"no eval0\.json or similar, nor in its subfolders"):
+        import_log(tmp_path, "--format=libero-para")
+    with pytest.raises(VlaError, match=r"is not recognised as a log\. Formats: .*libero-para"):
         import_log(tmp_path)
 
 
@@ -298,3 +304,70 @@ def test_nothing_is_left_of_an_import_that_breaks(tmp_path: Path, monkeypatch: p
 
 def _bddl(variant: int) -> dict[str, Any]:
     return {"bddl_file": str(EPISODE["bddl_file"]).replace("ver3", f"ver{variant}")}
+
+
+def openpi_log(name: str, failures: int, suite: str = "libero_goal", n: int = 20) -> Path:
+    lost = [(index % 10, index // 10) for index in range(failures)]
+    return write(Path(name), text_log("openpi", suite, outcomes(suite, 10, n, lost)))
+
+
+def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    old, same, worse = openpi_log("old.txt", 4), openpi_log("same.txt", 5), openpi_log("worse.txt", 60)
+    assert main(["gate", str(worse), f"--baseline={old}", "--json"]) == 1
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")
+    assert main(["gate", str(same), f"--baseline={old}", "--require=no-worse"]) == 0
+    assert "note" not in capsys.readouterr().out
+    # Each is a run, and is imported once.
+    assert len(run_names(Path(".vla"))) == 3
+    assert main(["baseline", "save", str(old), "-o", "b.json"]) == 0
+    assert main(["gate", str(worse), "--baseline=b.json"]) == 1
+    assert str(old.resolve()) not in Path("b.json").read_text()
+    assert main(["plan", f"--baseline={old}"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(old), "--format=json"]) == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert (model["success"]["evaluator"], model["success"]["n"], round(model["success"]["sr"], 1)) == (
+        "openpi",
+        200,
+        98.0,
+    )
+    assert len(run_names(Path(".vla"))) == 3
+
+
+def test_a_log_as_the_baseline_of_a_run_says_the_seeds() -> None:
+    settings: Any = SimpleNamespace(baseline=openpi_log("old.txt", 4), results=Path(".vla"))
+    assert _seeds_of_baseline(settings) == {"libero_goal": tuple(range(20))}
+
+
+def test_logs_of_different_evaluators_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    old = openpi_log("old.txt", 4)
+    other = write(Path("oft.txt"), text_log("openvla-oft", "libero_goal", outcomes("libero_goal", 10, 20)))
+    unknown = write(Path("x.txt"), text_log("openvla", "libero_goal", outcomes("libero_goal", 10, 20)))
+    for path in (other, unknown):
+        assert main(["gate", str(path), f"--baseline={old}"]) == 1
+        assert "evaluator differs (baseline openpi, run" in capsys.readouterr().out
+    assert main(["gate", str(unknown), f"--baseline={unknown}"]) == 0
+    assert "evaluators of both logs are unknown" in capsys.readouterr().out
+
+
+def test_logs_of_several_suites_are_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [openpi_log(f"{suite}.txt", 3, suite, 2) for suite in ("libero_goal", "libero_object")]
+    import_log(*files, "--model=pi05")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(": 40 episodes of 20 tasks by pi05, 34 successes")
+    assert {record.suite for record in records_of(Path(".vla"))} == {"libero_goal", "libero_object"}
+    with pytest.raises(VlaError, match="files of one command become one run, and have one format"):
+        import_log(files[0], write(Path("r.json"), x_vla_lines("libero_goal", {"x": [True]})), "--model=m")
+
+
+def test_a_log_that_needs_options_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    text = text_log("openvla", "libero_goal", {"turn on the stove": [True]}).partition("\n")[2]
+    path = write(Path("a.txt"), text)
+    assert main(["report", str(path)]) == 1
+    assert "--suite=NAME" in capsys.readouterr().err
+    import_log(path, "--suite=libero_goal", "--evaluator=openvla", "--model=m")
+    assert main(["report", str(path)]) == 0
+    assert "m, libero_goal, evaluator openvla" in capsys.readouterr().out
+    with pytest.raises(VlaError, match="`pytest-vla rm "):
+        import_log(path, "--suite=libero_goal")

@@ -30,7 +30,7 @@ def imported(capsys: pytest.CaptureFixture[str]) -> Path:
     folder = published_csv().parent / "xiaomi-robotics-0_seed7"
     parser = argparse.ArgumentParser()
     import_command.declare(parser)
-    import_command.run(parser.parse_args(["libero-para", str(folder)]))
+    import_command.run(parser.parse_args([str(folder)]))
     capsys.readouterr()
     return folder
 
@@ -133,7 +133,7 @@ def test_records_know_their_published_similarities(tmp_path: Path, capsys: pytes
     shutil.copy(csv.parent / log.name / "eval5.json", log)
     parser = argparse.ArgumentParser()
     import_command.declare(parser)
-    import_command.run(parser.parse_args(["libero-para", str(log), "--data", str(csv)]))
+    import_command.run(parser.parse_args([str(log), "--data", str(csv)]))
     expected = pride_table(published_outcomes(read_para_log(log), load_published(csv), "published"))
     for arguments in ([], ["--backend=published"], ["--data", csv]):
         (model,) = models_of(capsys, *arguments)

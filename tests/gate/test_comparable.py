@@ -47,6 +47,7 @@ def provenance(**texts: str) -> dict[str, Any]:
 
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
+    "protocol.evaluator": ({}, {"protocol": {**RECORD.protocol, "evaluator": "openpi"}}, "refuses"),
     "protocol.max_steps": ({}, {"protocol": {**RECORD.protocol, "max_steps": 400}}, "refuses"),
     "protocol.settle_steps": ({}, {"protocol": {**RECORD.protocol, "settle_steps": 400}}, "refuses"),
     "protocol.textures": ({}, {"protocol": {**RECORD.protocol, "textures": "paper"}}, "refuses"),
@@ -120,6 +121,25 @@ def test_what_earlier_versions_did_not_record_is_compared_as_before(name: str) -
     (_, known, _) = CHANGES[name]
     for one, other in (({}, known), (known, {})):
         assert paired(side(of=[0], **one), side(of=[0], **other)).agreement.disagreements == ()
+
+
+def test_logs_are_compared_if_their_evaluators_agree() -> None:
+    """What a log does not record is one note, and one of an unknown evaluator differs from others in that alone."""
+    unknown = {"protocol": {"evaluator": "unknown"}, "provenance": {"imported": "libero-log"}}
+    openpi = {**unknown, "protocol": {**RECORD.protocol, "evaluator": "openpi"}}
+    for one, other in ((unknown, openpi), (openpi, unknown), (unknown, {})):
+        found = paired(side(of=[0], **one), side(of=[0], **other)).agreement
+        assert [each.name for each in found.of("refuses")] == ["protocol.evaluator"]
+        assert not found.unknown_evaluator
+    found = paired(side(of=[0], **unknown), side(of=[0], **unknown)).agreement
+    assert (found.disagreements, found.unknown_evaluator, len(found.notes)) == ((), True, 1)
+    ours = {"protocol": openpi["protocol"], "provenance": {"mujoco": "3.3.7", "libm": "glibc"}}
+    for one, other, which in ((openpi, ours, "baseline"), (ours, openpi, "run")):
+        found = paired(side(of=[0], **one), side(of=[0], **other)).agreement
+        assert found.of("refuses") == ()
+        (line,) = lines_of(found.disagreements)
+        assert line.startswith(f"the {which} is imported")
+        assert line.endswith(": MuJoCo, libm")
 
 
 def test_an_alarm_is_named_where_it_stopped_every_episode() -> None:

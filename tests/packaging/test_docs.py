@@ -34,7 +34,10 @@ PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
-QUICK = {"README.md", *(f"docs/how-to/{page}.md" for page in ("language", "policy", "run", "scenes", "variations"))}
+QUICK = {
+    "README.md",
+    *(f"docs/how-to/{page}.md" for page in ("import", "language", "policy", "run", "scenes", "variations")),
+}
 """Pages whose commands are run in every run of the tests; those of all others take longer."""
 
 LANGUAGES = {"bash", "python", "ini", "yaml", "toml", "text"}
@@ -222,7 +225,7 @@ def test_no_block_is_left_out() -> None:
     """Each is run, understood, or says that it is a drawing."""
     assert [block.where for block in BLOCKS if block.language not in LANGUAGES] == []
     texts = [block for block in BLOCKS if block.language == "text"]
-    assert [block.where for block in texts if block.told not in ("output", "drawing")] == []
+    assert [block.where for block in texts if block.told not in ("output", "drawing") and not block.file] == []
     told = {"", "output", "drawing"}
     assert [b.where for b in BLOCKS if b.told not in told and b.exit_code is None] == []
     assert sum(page.read_text().count("```") for page in PAGES) == 2 * len(BLOCKS)
