@@ -135,6 +135,6 @@ def test_what_an_own_server_follows_has_to_be_typed_on_a_suite_that_its_kind_has
         asked = dataclasses.replace(selection(cases(0)), settings=settings_of(model=openpi, **options))
         assert check_fits(policy, asked, [suite]) == ()
     asked = dataclasses.replace(selection(cases(0)), settings=settings_of(model=openpi))
-    with pytest.raises(VlaError, match="--vla-evaluator=ours .*lerobot.* or openpi"):
+    with pytest.raises(VlaError, match=r"--vla-evaluator=ours .*lerobot.* or openpi"):
         check_fits(policy, asked, ["libero_goal"])
     assert check_fits(SimpleNamespace(traits={}, served=None), asked, ["libero_goal"]) == ()
