@@ -8,6 +8,7 @@ or, with `resets`, nothing but that number of an evaluator's resets, whose fixtu
 evaluators' files in suites/libero/evaluators.
 """
 
+import importlib.util
 import json
 import logging
 import os
@@ -187,6 +188,55 @@ def run_vla_eval(job: dict, out: dict, prefix: str) -> None:
     benchmark.cleanup()
 
 
+def run_lerobot(job: dict, out: dict, prefix: str) -> None:
+    """lerobot's own environments and processor; the loop of ``lerobot-eval`` around them, for one batch."""
+    import gymnasium
+    from lerobot.envs.libero import _get_suite, create_libero_envs
+    from lerobot.envs.utils import preprocess_observation
+    from lerobot.processor.env_processor import LiberoProcessorStep
+
+    names = [task.name for task in _get_suite(job["suite"]).tasks]
+    number, count = names.index(job["task"]), job["episodes"]
+    sides = {"observation_height": 360, "observation_width": 360}
+    environments = create_libero_envs(
+        task=job["suite"],
+        n_envs=count,
+        gym_kwargs={"obs_type": "pixels_agent_pos", "render_mode": "rgb_array", "task_ids": [number], **sides},
+        camera_name="agentview_image,robot0_eye_in_hand_image",
+        env_cls=gymnasium.vector.SyncVectorEnv,
+    )
+    batch = environments[job["suite"]][number]
+    observation, _ = batch.reset(seed=[1000 + each for each in range(count)])
+    process = LiberoProcessorStep()
+    data = [each.unwrapped._env.sim.data._data for each in batch.envs]
+    rows: list[dict[str, list]] = [
+        {"pictures": [], "state": [], "action": [], "qpos": [each.qpos.copy()], "success": []} for each in data
+    ]
+    plans: list[deque] = [deque() for _ in range(count)]
+    for _ in range(job["steps"]):
+        actions = np.zeros((count, 7))
+        shown = process.observation(preprocess_observation(observation))
+        for each, (plan, row) in enumerate(zip(plans, rows, strict=True)):
+            if not plan:
+                images = [shown[f"observation.images.{key}"][each].permute(1, 2, 0) for key in ("image", "image2")]
+                pictures = [(255 * image).round().numpy().astype(np.uint8) for image in images]
+                state = shown["observation.state"][each].numpy()
+                row["pictures"].append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
+                row["state"].append(state)
+                plan.extend(seeing.chunk_of(pictures, state, job["language"], "signs"))
+            actions[each] = plan.popleft()
+        observation, _, done, _, _ = batch.step(actions)
+        for each, row in enumerate(rows):
+            if row["success"] and row["success"][-1]:
+                continue
+            row["action"].append(actions[each])
+            row["success"].append(bool(done[each]))
+            row["qpos"].append(data[each].qpos.copy())
+    for episode, row in enumerate(rows):
+        out.update({f"{prefix}_{episode}_{key}": np.array(values) for key, values in row.items()})
+    batch.close()
+
+
 def resets(job: dict, folder: str, out: dict, prefix: str) -> None:
     """Nothing but resets: where an evaluator's scenes have their bodies."""
     scenes = Scenes({**job, "states": []}, folder, drawing=False)
@@ -208,6 +258,8 @@ def main() -> None:
             resets(job, work["bddl"], out, f"job{number}")
         elif job["evaluator"] == "vla-eval":
             run_vla_eval(job, out, f"job{number}")
+        elif job["evaluator"] == "lerobot" and importlib.util.find_spec("lerobot"):
+            run_lerobot(job, out, f"job{number}")
         else:
             run(job, work["bddl"], out, f"job{number}")
     np.savez_compressed(sys.argv[2], **out)
