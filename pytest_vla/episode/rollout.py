@@ -24,10 +24,11 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import COSTS_ALL
+from pytest_vla.plan.choices import ABSOLUTE, COSTS_ALL
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.fit import controlled, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
@@ -130,6 +131,7 @@ def run_episode(
     try:
         with interrupts_noted(), globals_put_back(), trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
+            task = replace(task, protocol=controlled(task.protocol, traits_of(policy)))
             outcome = _run_session(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:
         outcome, reason, message = "invalid", error.reason, error.message
@@ -307,6 +309,8 @@ def _run_session(
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
+    clips = task.protocol.control != ABSOLUTE
+
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol.image_transform)
@@ -316,13 +320,13 @@ def _run_session(
         # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
-        if task.protocol.out_of_range == "error":
+        if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(answer.actions)
         return answer.actions
 
     try:
         alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
-        done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
+        done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, clips, alarm)
         trace.conclude()
     except BaseException:
         # The first error is the one to report.
@@ -340,6 +344,7 @@ def _run_steps(
     observation: Observation,
     max_steps: int,
     replan: int | None,
+    clips: bool = True,
     alarm: Callable[[], None] | None = None,
 ) -> bool:
     """Run control steps until the task is done, nothing more can happen, or `max_steps` are taken.
@@ -351,6 +356,7 @@ def _run_steps(
         observation: of the world's current state.
         max_steps: the task's step budget.
         replan: how many actions of a chunk are executed; None for all of them.
+        clips: whether actions are clipped to [-1, 1]; poses are not.
         alarm: called after each step that did not end the episode; it may raise NothingToMeasure.
 
     Returns:
@@ -363,7 +369,7 @@ def _run_steps(
             chunk = ask(observation)
         with trace.timed("world"):
             for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
-                action = np.clip(wanted, -1.0, 1.0)
+                action = np.clip(wanted, -1.0, 1.0) if clips else wanted.copy()
                 if not np.array_equal(action, wanted):
                     trace.record_clipped(wanted)
                 executed = action

@@ -17,7 +17,7 @@ from pytest_vla import extensions, hook_modules
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import TASK, TASK_LEVEL, task_key
-from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
+from pytest_vla.plan.choices import CONTROLS, IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.files import expanded
@@ -415,7 +415,7 @@ def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
         raise VlaError(f"{manifest}: {error}") from error
 
 
-_CHOICES = {"image_transform": IMAGE_TRANSFORMS, "out_of_range": OUT_OF_RANGE, "textures": TEXTURES}
+_CHOICES = {"image_transform": IMAGE_TRANSFORMS, "out_of_range": OUT_OF_RANGE, "textures": TEXTURES, "control": CONTROLS}
 
 
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
-from pytest_vla.plan.choices import TRAINED
+from pytest_vla.plan.choices import RELATIVE, TRAINED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +77,8 @@ class Protocol:
         rules: whose goals, costs and movers count if a benchmark's paper and its code differ; one of
             `pytest_vla.plan.case.PROTOCOLS`. Suites without such a difference leave it out of records.
         action_size: length of an action; 7 for LIBERO's robot.
+        control: what an action of LIBERO's robot is; one of `pytest_vla.plan.choices.CONTROLS`. Poses (absolute) are not
+            clipped.
         vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
     """
 
@@ -94,13 +96,14 @@ class Protocol:
     rules: str = PROTOCOLS[0]
     action_size: int = 7
     vectors: tuple[tuple[str, int], ...] = ()
+    control: str = RELATIVE
 
     def table(self) -> dict[str, Any]:
         """Return the protocol as in a record.
 
-        Fields that only suites with a world of their own set are left out while they have their defaults.
+        Fields that older records do not have are left out while they have their defaults.
         """
-        later = {"rules": Protocol.rules, "action_size": Protocol.action_size, "vectors": Protocol.vectors}
+        later = {name: getattr(Protocol, name) for name in ("rules", "action_size", "vectors", "control")}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
 

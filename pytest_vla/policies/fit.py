@@ -10,15 +10,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import IMAGE_TRANSFORMS
+from pytest_vla.plan.choices import ABSOLUTE, CONTROLS, IMAGE_TRANSFORMS, RELATIVE
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.util.text import counted, did_you_mean, printable
 
 # The traits of a policy: its observations and the meaning of its actions, to compare with a suite.
 
-ACTION_CONVENTIONS = ("relative", "absolute")
-"""Changes of the end effector's pose (relative), or poses (absolute)."""
+ACTION_CONVENTIONS = CONTROLS
+"""Changes of the end effector's pose (relative), or poses in the world's frame (absolute)."""
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
@@ -207,10 +207,13 @@ STATE_SIZE = 8
 
 WORLD = Traits(
     action_size=ACTION_SIZE,
-    action_convention="relative",
+    action_convention=RELATIVE,
     rotation="axis_angle",
     gripper=GRIPPERS[0],
-    reads=("state", "robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+    reads=(
+        *("state", "robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+        *("controller_pos", "controller_mat"),
+    ),
     state_size=STATE_SIZE,
     state_layout="eef_pos, axis_angle, gripper_qpos",
 )
@@ -266,9 +269,8 @@ ACTION_DIMENSION = FitCode(
     "return 7 values: translation (3), rotation (3), gripper (1)",
 )  # fmt: skip
 ACTION_CONVENTION = FitCode(
-    "VLA-P002", ERROR, "Actions are absolute poses, but the suite takes relative ones.",
-    "return the change of the end effector's pose in the world frame, divided by 0.05 m and 0.5 rad, or use a "
-    "checkpoint with relative actions",
+    "VLA-P002", ERROR, "Actions are poses where the evaluator takes changes of the pose, or changes where it takes poses.",
+    "use an evaluator that takes such actions: ours takes both",
 )  # fmt: skip
 ROTATION = FitCode(
     "VLA-P003", ERROR, "The rotation of an action has a different encoding; a warning for relative Euler angles.",
@@ -412,11 +414,18 @@ def suite_traits(protocol: Protocol) -> Traits:
         )
     return replace(
         WORLD,
+        action_convention=protocol.control,
         reads=(*pictures, *(WORLD.reads or ())),
         image_size=protocol.image_size,
         image_transform=protocol.image_transform,
         control_freq=protocol.control_freq,
     )
+
+
+def controlled(protocol: Protocol, traits: Traits) -> Protocol:
+    """Return the protocol under which a policy runs: the default evaluator's control is that of the policy's actions."""
+    is_open = getattr(protocol, "evaluator", "ours") == "ours" and not protocol.vectors
+    return replace(protocol, control=ABSOLUTE) if is_open and traits.action_convention == ABSOLUTE else protocol
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
@@ -430,7 +439,7 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
         Findings in the order of `CODES`.
     """
     name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
-    found = list(_compared(traits, name, suite_traits(protocol)))
+    found = list(_compared(traits, name, suite_traits(controlled(protocol, traits))))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
     if traits.guessed:
@@ -464,10 +473,12 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"the policy's actions are {said.action_convention}, but {name} takes {has.action_convention} ones"
         )
     if differs(said.rotation, has.rotation):
+        mend = None if has.action_convention != ABSOLUTE else "convert it to axis-angle in rad (scipy's as_rotvec)"
         # Of a change of at most 0.5 rad, Euler angles differ from axis-angle in second order: such policies succeed.
         small = said.rotation == "euler" and has.rotation == "axis_angle" and said.action_convention == "relative"
         yield ROTATION.found(
             f"the policy's rotations are {said.rotation}, but {name} takes {has.rotation}",
+            mend=mend,
             severity=WARNING if small else None,
         )
     if differs(said.gripper, has.gripper):

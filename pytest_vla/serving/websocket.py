@@ -308,6 +308,7 @@ def _refuse(answer: "Future[Any]", error: BaseException) -> None:
 EVERYTHING = (
     *("agentview_image", "robot0_eye_in_hand_image", "state"),
     *("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+    *("controller_pos", "controller_mat"),
 )
 """All observations: a session does not declare which of them it reads."""
 

@@ -12,13 +12,21 @@ with quiet_robosuite():
         orientation_error,
         set_goal_orientation,
     )
-    from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle, quat2mat
+    from robosuite.utils.transform_utils import (
+        axisangle2quat,
+        make_pose,
+        pose_in_A_to_pose_in_B,
+        pose_inv,
+        quat2axisangle,
+        quat2mat,
+    )
 
 # `set_goal_orientation` calls it, once a step.
 keep(__name__, quat2mat, [(types.float64[::1],)], about="the native step")
 rotation_code = codes(quat2mat)
 
 __all__ = [
+    "axisangle2quat",
     "make_pose",
     "nullspace_torques",
     "opspace_matrices",
@@ -26,6 +34,7 @@ __all__ = [
     "pose_in_A_to_pose_in_B",
     "pose_inv",
     "quat2axisangle",
+    "quat2mat",
     "rotation_code",
     "set_goal_orientation",
 ]
