@@ -363,6 +363,8 @@ def _run_steps(
         Whether the task is done.
     """
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
+    if changes and not clips:
+        raise VlaError("actions are poses, but the variation changes relative actions: use a policy with relative ones")
     over = getattr(world, "over", None)
     while trace.steps < max_steps:
         with trace.timed("policy"):

@@ -15,8 +15,10 @@ from pytest_vla.expert.attempts import SkillAttempt, Stage, attempts, joint_goal
 from pytest_vla.expert.hand import OPEN, Hand, Motion
 from pytest_vla.expert.heights import colliding_geoms, robot_geoms
 from pytest_vla.expert.lookout import Care, Lookout, care_of
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.costs import Ledger
 from pytest_vla.policies.base import Episode, Observation, Session
+from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneSpec
@@ -148,7 +150,9 @@ def _world_of(episode: Episode) -> World:
 
 
 expert_policy.privileged = True  # type: ignore[attr-defined]
+expert_policy.traits = Traits(action_convention=RELATIVE)  # type: ignore[attr-defined]
 careless_policy.privileged = True  # type: ignore[attr-defined]
+careless_policy.traits = expert_policy.traits  # type: ignore[attr-defined]
 
 
 class _Expert:

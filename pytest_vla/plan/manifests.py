@@ -415,7 +415,12 @@ def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
         raise VlaError(f"{manifest}: {error}") from error
 
 
-_CHOICES = {"image_transform": IMAGE_TRANSFORMS, "out_of_range": OUT_OF_RANGE, "textures": TEXTURES, "control": CONTROLS}
+_CHOICES = {
+    "image_transform": IMAGE_TRANSFORMS,
+    "out_of_range": OUT_OF_RANGE,
+    "textures": TEXTURES,
+    "control": CONTROLS,
+}
 
 
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:

@@ -77,8 +77,8 @@ class Protocol:
         rules: whose goals, costs and movers count if a benchmark's paper and its code differ; one of
             `pytest_vla.plan.case.PROTOCOLS`. Suites without such a difference leave it out of records.
         action_size: length of an action; 7 for LIBERO's robot.
-        control: what an action of LIBERO's robot is; one of `pytest_vla.plan.choices.CONTROLS`. Poses (absolute) are not
-            clipped.
+        control: what an action of LIBERO's robot is; one of `pytest_vla.plan.choices.CONTROLS`. Poses (absolute) are
+            not clipped.
         vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
     """
 

@@ -22,8 +22,8 @@ Observation = Mapping[str, NDArray[Any]]
 """`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, rendered when read, in the form that the suite's
 checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
 two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`;
-`controller_pos` (3,) and `controller_mat` (3, 3), the end effector as robosuite's controller had it in the last substep of
-2 ms, which X-VLA reads. World frame, SI units."""
+`controller_pos` (3,) and `controller_mat` (3, 3), the end effector as robosuite's controller had it in the last substep
+of 2 ms, which X-VLA reads. World frame, SI units."""
 
 
 class Observations(Sequence[Observation]):

@@ -269,7 +269,7 @@ ACTION_DIMENSION = FitCode(
     "return 7 values: translation (3), rotation (3), gripper (1)",
 )  # fmt: skip
 ACTION_CONVENTION = FitCode(
-    "VLA-P002", ERROR, "Actions are poses where the evaluator takes changes of the pose, or changes where it takes poses.",
+    "VLA-P002", ERROR, "Actions are absolute poses, but the evaluator takes relative ones, or the reverse.",
     "use an evaluator that takes such actions: ours takes both",
 )  # fmt: skip
 ROTATION = FitCode(
@@ -423,7 +423,7 @@ def suite_traits(protocol: Protocol) -> Traits:
 
 
 def controlled(protocol: Protocol, traits: Traits) -> Protocol:
-    """Return the protocol under which a policy runs: the default evaluator's control is that of the policy's actions."""
+    """Return the protocol that a policy runs under: the default evaluator's control is that of the policy's actions."""
     is_open = getattr(protocol, "evaluator", "ours") == "ours" and not protocol.vectors
     return replace(protocol, control=ABSOLUTE) if is_open and traits.action_convention == ABSOLUTE else protocol
 

@@ -59,6 +59,10 @@ _PATCHES = 8
 _T = TypeVar("_T")
 
 
+# The grip site's frame in the hand body's.
+_GRIP_SITE = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
 @dataclass(frozen=True)
 class Script:
     """A trial episode: a task of the suite, the seed of its noise, and the observation at each question."""
@@ -100,7 +104,7 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
         "robot0_gripper_qpos": fingers,
         "robot0_joint_pos": np.add(_JOINTS, drawn.normal(0, 0.02, len(_JOINTS))),
         "controller_pos": position,
-        "controller_mat": np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross,
+        "controller_mat": (np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross) @ _GRIP_SITE,
     }
 
 

@@ -132,8 +132,9 @@ class Arm:
     def controller_pose(self) -> tuple[Array, Array]:
         """Return the controller's end-effector position (3,) m and rotation (3, 3), world frame.
 
-        robosuite's ``controller.ee_pos`` and ``ee_ori_mat``, which X-VLA reads: of the grip site at the begin of the last
-        substep, and after a reset of the rest pose, even if an init state put the arm elsewhere.
+        They are robosuite's ``controller.ee_pos`` and ``ee_ori_mat``, which X-VLA reads: of the grip site at the begin
+        of the last substep, and after a reset of the rest pose, even if an init state put the arm elsewhere. The site's
+        frame is the hand body's, turned by -90 degrees about its z axis.
         """
         if self.state.fresh:
             pose = self._reset_pose.state
@@ -148,8 +149,8 @@ class Arm:
 
         Args:
             action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
-                (-1 open, 1 close). Clipped as robosuite clips it. If `absolute`, the pose itself (m, axis-angle in rad),
-                which robosuite neither scales nor clips.
+                (-1 open, 1 close). Clipped as robosuite clips it. If `absolute`, the pose itself of the grip site (m,
+                axis-angle in rad), which robosuite neither scales nor clips.
             sample_at: substep whose state observations show.
             record: receives the contacts and motions of each substep, or None to record nothing.
             absolute: whether the action is a pose (robosuite's ``use_delta = False``); 1.4.0's profile only.

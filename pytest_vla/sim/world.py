@@ -138,8 +138,8 @@ class World:
     def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
         if task.protocol.control == ABSOLUTE and self.profile.goals_in_base_frame:
             raise VlaError(
-                f"{task.id}: absolute control is robosuite 1.4.0's; this scene runs as robosuite {self.profile.robosuite}: "
-                "leave control out of the suite's [protocol], or use a policy with relative actions"
+                f"{task.id}: absolute control is robosuite 1.4.0's, and this scene runs as robosuite "
+                f"{self.profile.robosuite}: use a policy with relative actions"
             )
         rules = task.protocol.rules
         verdicts = compile_verdicts(problem, variation, self.scene, self.model, self.data, rules, lambda: self._drawn)

@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from pytest_vla.episode.resimulate import resimulate
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.policies.fit import traits_of
+from pytest_vla.policies.random_and_replay import replay_policy
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records.trajectory import load_trajectory
 from pytest_vla.show.restored import restored_task, restored_variation
-from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
+from pytest_vla.vary.registry import find_variation
+from tests.support.dataset_runs import PLATE, RUN, STOVE, RecordingPoses, record_run
 from tests.support.slow import slow
 
 STEPS = 7
@@ -57,6 +62,31 @@ def test_what_the_policy_was_shown_comes_again(
                 assert np.array_equal(np.clip(shown.action, -1, 1), trajectory.actions[number])
     for _, seen in told.values():
         assert np.ptp([each.state for each in seen], axis=0).max() > 0.01, "the arm moves"
+
+
+def test_poses_are_recorded_and_come_again(tmp_path: Path) -> None:
+    """Under absolute control: the record says so, actions are not clipped, and a run of it is played back as it was."""
+    ((record, seen),) = record_run(tmp_path, [(STOVE, 0, "")], STEPS, policy=RecordingPoses()).values()
+    assert (record.outcome, record.protocol["control"]) == ("failure", "absolute")
+    assert record.metrics["clipped_actions"] == 0
+    trajectory = load_trajectory(tmp_path / RUN / str(record.arrays))
+    assert np.array_equal(trajectory.actions, [each.action for each in seen])
+    assert np.abs(trajectory.actions).max() > 1.5
+    policy = replay_policy(tmp_path / RUN)
+    assert traits_of(policy).action_convention == "absolute"
+    with closing(WorldPool(False)) as pool:
+        task = restored_task(record, None)
+        assert task.protocol.control == "absolute"
+        drifts = [moment.drift for moment in resimulate(pool(task), record, trajectory, None)]
+        assert drifts == [0.0] * (STEPS + 1)
+        case = Case("tabletop", STOVE, 0)
+        assert task.protocol.max_steps == STEPS
+        own = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, control="relative"))
+        assert run_episode(case, own, policy, pool, Conditions("replay")).record.digest == record.digest
+        changed = run_episode(
+            case, own, RecordingPoses(), pool, Conditions("mine"), variation=find_variation(own, "action.noise-L1", 0)
+        )
+    assert (changed.record.outcome, changed.record.reason) == ("error", "world-unusable")
 
 
 def test_a_state_alone_would_show_something_else(tmp_path: Path) -> None:

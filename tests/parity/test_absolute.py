@@ -1,7 +1,7 @@
-"""Absolute control: poses under robosuite's ``use_delta = False`` after settling, and what its controller says of itself.
+"""Absolute control: poses under robosuite's ``use_delta = False`` after settling, and its controller's own pose.
 
-The golden was made by upstream (`make reference`): actions, init states' numbers, every tenth state and the digest of all.
-With PYTEST_VLA_UPDATE_GOLDEN=1 the live test writes it anew.
+The golden was made by upstream (`make reference`): actions, every tenth state, and the digest of all readings. With
+PYTEST_VLA_UPDATE_GOLDEN=1 the live test writes it anew.
 """
 
 import hashlib
@@ -47,7 +47,9 @@ def rows_of(world: World, init_state: int, seed: int, actions: np.ndarray) -> di
 
 
 def digest_of(rows: dict[str, np.ndarray]) -> str:
-    return hashlib.sha256(b"".join(np.ascontiguousarray(rows[name], dtype="<f8").tobytes() for name in FIELDS)).hexdigest()
+    return hashlib.sha256(
+        b"".join(np.ascontiguousarray(rows[name], dtype="<f8").tobytes() for name in FIELDS)
+    ).hexdigest()
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ class Batched:
 def plain(episode):
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
 
-plain.traits = {"gripper": "1 opens, -1 closes", "action_convention": "absolute"}
+plain.traits = {"gripper": "1 opens, -1 closes", "rotation": "rotation_6d"}
 def plain_slow(episode):
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
 
@@ -70,7 +70,7 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
     result = vla(*GOAL, "--vla-model=fitting:plain", "--vla-seeds=0-9", "-n2")
     assert result.ret != 0
     result.stdout.fnmatch_lines(
-        ["*VLA-P002: the policy's actions are absolute, *", "*VLA-P004: the policy's gripper is*"]
+        ["*VLA-P003: the policy's rotations are rotation_6d, *", "*VLA-P004: the policy's gripper is*"]
     )
     assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
     assert run_names(project.path / ".vla") == []

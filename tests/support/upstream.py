@@ -3,7 +3,8 @@
     python upstream.py JOBS.json OUT.npz
 
 JOBS.json: {"assets": folder, "jobs": [{"task": path of a .bddl, "seed": s, "init_state": [...] or null,
-"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n, "absolute_from": n or null}]}. Every job
+"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n,
+"absolute_from": n or null}]}. Every job
 makes a new environment, so that its random draws do not depend on the jobs before it; in its first episode, which is
 not written, it does `earlier` of the actions. From the action of the number `absolute_from` on they are poses.
 """
