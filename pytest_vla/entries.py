@@ -72,6 +72,7 @@ class PolicyEntry:
         load: names a function that returns a policy. It is called with the text after the colon (empty if there is
             none) and with the arguments of ``NAME:TEXT?NAME=VALUE`` as keywords. Empty if `kind` is given.
         kind: names a `pytest_vla.policies.spec.PolicyType`, which can also check and digest the text.
+        evaluator: the evaluator (`pytest_vla.plan.evaluators`) of its episodes where the options give none.
         origin: the package or module that declares it; set by pytest-vla.
     """
 
@@ -79,6 +80,7 @@ class PolicyEntry:
     about: str
     load: str = ""
     kind: str = ""
+    evaluator: str = ""
     origin: str = ""
 
 

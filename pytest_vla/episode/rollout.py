@@ -24,14 +24,14 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, COSTS_ALL
+from pytest_vla.plan.choices import ABSOLUTE, COSTS_ALL, ONE_OPENS, steps_to_hold
 from pytest_vla.plan.costs import DECLARED
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
 from pytest_vla.policies.fit import controlled, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
-from pytest_vla.policies.view import policy_view
+from pytest_vla.policies.view import converts_gripper, gripper_of, policy_view
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
@@ -305,28 +305,34 @@ def _run_session(
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
         size = task.protocol.action_size
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan)
+        prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan, prompt)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
-    clips = task.protocol.control != ABSOLUTE
+    converts, clips = converts_gripper(policy, task.protocol), task.protocol.control != ABSOLUTE
+
+    def converted(chunk: NDArray[np.float64]) -> NDArray[np.float64]:
+        _refuse_gripper(chunk, task.protocol)
+        return np.array([[*row[:-1], gripper_of(row[-1], task.protocol.gripper)] for row in chunk])
 
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
-        view = policy_view(observation, task.protocol.image_transform)
+        view = policy_view(observation, task.protocol)
         # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
         answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
         # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
+        actions = converted(answer.actions) if converts else answer.actions
         if task.protocol.out_of_range == "error" and clips:
-            _refuse_out_of_range(answer.actions)
-        return answer.actions
+            _refuse_out_of_range(actions)
+        return actions
 
     try:
         alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
-        done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, clips, alarm)
+        done = _run_steps(trace, ask, world, observation, task.protocol, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
         # The first error is the one to report.
@@ -342,30 +348,31 @@ def _run_steps(
     ask: Callable[[Observation], NDArray[np.float64]],
     world: EpisodeWorld,
     observation: Observation,
-    max_steps: int,
+    protocol: Protocol,
     replan: int | None,
-    clips: bool = True,
     alarm: Callable[[], None] | None = None,
 ) -> bool:
-    """Run control steps until the task is done, nothing more can happen, or `max_steps` are taken.
+    """Run control steps until the task is done, nothing more can happen, or the step budget is taken.
 
     Args:
         trace: records each step.
         ask: returns the policy's next chunk of actions for an observation.
         world: reset.
         observation: of the world's current state.
-        max_steps: the task's step budget.
+        protocol: the task's, which has the step budget, and says when the task is done and what actions are.
         replan: how many actions of a chunk are executed; None for all of them.
-        clips: whether actions are clipped to [-1, 1]; poses are not.
         alarm: called after each step that did not end the episode; it may raise NothingToMeasure.
 
     Returns:
         Whether the task is done.
     """
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
+    clips = protocol.control != ABSOLUTE
     if changes and not clips:
         raise VlaError("actions are poses, but the variation changes relative actions: use a policy with relative ones")
-    over = getattr(world, "over", None)
+    over, max_steps = getattr(world, "over", None), protocol.max_steps
+    # None: the goal has to hold at the end. A policy can lose again what it has reached.
+    wanted_steps, held = steps_to_hold(protocol.success), 0
     while trace.steps < max_steps:
         with trace.timed("policy"):
             chunk = ask(observation)
@@ -379,13 +386,16 @@ def _run_steps(
                     executed = change(executed)
                 observation = world.step(executed)
                 trace.record_step(observation, action)
-                if world.success():
+                held = held + 1 if world.success() else 0
+                if held and trace.first_success is None:
+                    trace.first_success = trace.steps
+                if wanted_steps is not None and held >= wanted_steps:
                     return True
                 if over is not None and over():
-                    return False
+                    return wanted_steps is None and held > 0
                 if alarm is not None and trace.steps < max_steps:
                     alarm()
-    return False
+    return wanted_steps is None and held > 0
 
 
 def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
@@ -399,6 +409,16 @@ def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
             # The episode's own limit.
             raise
         raise EpisodeError(POLICY_TIMEOUT, f"{limit.reached} (--vla-policy-timeout)") from error
+
+
+def _refuse_gripper(chunk: NDArray[np.float64], protocol: Protocol) -> None:
+    """Refuse a gripper of -1, where the evaluator expects 0 to 1: it would do the opposite of what the policy means."""
+    if protocol.gripper == ONE_OPENS and (chunk[:, -1] < -0.5).any():
+        raise EpisodeError(
+            "policy-range",
+            f"the gripper is {chunk[:, -1].min():g}, but the evaluator {protocol.evaluator} takes 0 (closes) to 1 "
+            "(opens); if -1 opens in your policy, say so in its traits: traits = {'gripper': '-1 opens, 1 closes'}",
+        )
 
 
 def _refuse_out_of_range(chunk: NDArray[np.float64]) -> None:

@@ -18,7 +18,7 @@ from pytest_vla.metrics.instability import GOAL, HELD, HOLDING, LIMIT_MARGIN, OT
 from pytest_vla.plan.costs import MOST_CHARGES, Charge
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals
+from pytest_vla.records.record import ASKED_DONE, CLIPPED, FIRST_SUCCESS, LARGEST_ACTION, VACATED, Literals
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import SUPPORTED, recorded_versions
@@ -90,6 +90,7 @@ class Trace:
         answers: of the policy, with the control step at which each was given. Only those with more than actions,
             or all of them if metrics request more than actions.
         clipped: number of executed actions that were outside of [-1, 1].
+        first_success: the first step after which the goal held, or None.
         largest_action: the largest absolute value in these; 0 if there are none.
         asked_done: whether the other goal, which the variation's instruction asks for, was reached at some time.
         is_own: whether the task's world is its suite's own.
@@ -101,6 +102,7 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[int, Answer]] = field(default_factory=list)
     clipped: int = 0
+    first_success: int | None = None
     largest_action: float = 0.0
     asked_done: bool = False
     is_own: bool = False
@@ -208,6 +210,8 @@ class Trace:
     def metrics(self) -> dict[str, float]:
         """Return measures beside the outcome, by name."""
         metrics = {CLIPPED: float(self.clipped)}
+        if self.first_success is not None and self.first_success < self.steps:
+            metrics[FIRST_SUCCESS] = float(self.first_success)
         if self.clipped:
             metrics[LARGEST_ACTION] = self.largest_action
         if self.variation is not None and self.variation.asked is not None:

@@ -18,7 +18,7 @@ from pytest_vla.expert.lookout import Care, Lookout, care_of
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.costs import Ledger
 from pytest_vla.policies.base import Episode, Observation, Session
-from pytest_vla.policies.fit import Traits
+from pytest_vla.policies.fit import OPENS, Traits
 from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneSpec
@@ -149,10 +149,9 @@ def _world_of(episode: Episode) -> World:
     return world
 
 
-expert_policy.privileged = True  # type: ignore[attr-defined]
-expert_policy.traits = Traits(action_convention=RELATIVE)  # type: ignore[attr-defined]
-careless_policy.privileged = True  # type: ignore[attr-defined]
-careless_policy.traits = expert_policy.traits  # type: ignore[attr-defined]
+for _policy in (expert_policy, careless_policy):
+    _policy.privileged = True  # type: ignore[attr-defined]
+    _policy.traits = Traits(action_convention=RELATIVE, gripper=OPENS)  # type: ignore[attr-defined]
 
 
 class _Expert:

@@ -1,14 +1,22 @@
-"""The choices for pictures, actions, control, textures and premises."""
+"""The choices for pictures, actions, control, scenes, textures and premises."""
 
-IMAGE_TRANSFORMS = ("none", "rotate_180")
-"""What a suite may do to the pictures of its policies; `pytest_vla.policies.view` does it."""
+import re
+from typing import NamedTuple
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.text import printable
+
+IMAGE_TRANSFORMS = ("none", "rotate_180", "raw")
+"""How a suite may turn the pictures of its policies; `pytest_vla.policies.view` does it. ``raw`` is upside down, as
+MuJoCo's renderer gives them."""
 
 OUT_OF_RANGE = ("clip", "error")
 """What a suite may do about actions outside of [-1, 1]; `pytest_vla.episode.rollout` does it."""
 
-RELATIVE, ABSOLUTE = CONTROLS = ("relative", "absolute")
+RELATIVE, ABSOLUTE, EITHER = CONTROLS = ("relative", "absolute", "either")
 """What an action of LIBERO's robot is: a change of the end effector's pose, scaled by 0.05 m and 0.5 rad, or the pose
-itself (m, axis-angle in rad), both in the world's frame. Settling is relative. `pytest_vla.World` does it."""
+itself (m, axis-angle in rad), both in the world's frame. Settling is relative. `pytest_vla.World` does it. ``either``:
+as the policy's traits say; no record has it."""
 
 TRAINED, INSTALLED = TEXTURES = ("trained", "installed")
 """How a suite's textures are drawn: as published checkpoints saw them (by MuJoCo before 3.3.3, which knew no colour
@@ -22,3 +30,121 @@ COSTS = COSTS_ALL, COSTS_NONE = "all", "none"
 
 MOST_SHARDS = 100_000
 """Into which a selection may be shared out."""
+
+# What published evaluators do differently, the choice of LIBERO's suites first; see `pytest_vla.plan.evaluators`.
+
+SEED = "seed"
+"""How a suite's own scenes are drawn: see `scene_draw`."""
+
+STARTS = INIT_STATES, DRAWN = "init_states", "drawn"
+"""Where objects stand at an episode's begin: as in the task's init state, or where a reset draws them."""
+
+STATES = ("axis_angle", "axis_angle_float32", "axis_angle_antipodal")
+"""How the state says the hand's orientation; `pytest_vla.policies.view` does it."""
+
+AS_GIVEN, SIGN, ONE_OPENS = GRIPPER_RULES = ("as_given", "sign", "one_opens")
+"""What becomes of an action's last value; `pytest_vla.policies.view.gripper_of` does it."""
+
+
+class SceneDraw(NamedTuple):
+    """How a scene is drawn: one environment is seeded once, and reset several times before the scene's own reset.
+
+    Attributes:
+        seed: of numpy's global generator, 0 to 2**32 - 1.
+        earlier: resets after seeding whose placements are not used.
+        unseeded: resets before seeding.
+    """
+
+    seed: int
+    earlier: int = 0
+    unseeded: int = 0
+
+
+MOST_IN_STREAM = 10_000
+"""Scenes of one stream: each is drawn after all before it."""
+
+_SCENES = re.compile(r"stream (?P<stream>\d{1,9})|seed(\+(?P<offset>\d{1,9}))?( after (?P<unseeded>\d{1,3}) resets?)?")
+
+
+def scene_draw(scenes: str, scene_seed: int) -> SceneDraw:
+    """Return how a scene's seed is drawn under a protocol's `scenes`.
+
+    Args:
+        scenes: ``seed``: ``env.seed(s); env.reset()`` on a new environment. ``seed+N``: the same with s + N. ``seed+N
+            after 1 reset``: the environment was reset before. ``stream N``: ``env.seed(N)`` once, then a reset for each
+            of the scenes 0 to s.
+        scene_seed: s, 0 to 2**32 - 1.
+
+    Raises:
+        VlaError: `scenes` has another form, or no scene for this seed.
+    """
+    found = _SCENES.fullmatch(scenes)
+    if found is None:
+        raise VlaError(
+            f"scenes is {printable(repr(scenes)[:80])}, expected 'seed', 'seed+N', 'seed+N after K resets' or "
+            "'stream N'"
+        )
+    if found["stream"] is not None:
+        if scene_seed >= MOST_IN_STREAM:
+            raise VlaError(f"seed {scene_seed}: scenes are drawn in order ({scenes}); use seeds below {MOST_IN_STREAM}")
+        return SceneDraw(int(found["stream"]), earlier=scene_seed)
+    seed = scene_seed + int(found["offset"] or 0)
+    if seed >= 2**32:
+        raise VlaError(f"seed {scene_seed}: this evaluator's scenes are {scenes}, and the sum has to be below 2**32")
+    return SceneDraw(seed, unseeded=int(found["unseeded"] or 0))
+
+
+PICTURE_STEPS = {"pad": (1, 4096), "jpeg": (1, 100), "lanczos": (1, 4096), "crop": (0.01, 1)}
+"""The steps that may follow a turn in a picture's transform, and the bounds of their numbers."""
+
+
+def picture_steps(transform: str) -> tuple[tuple[str, float], ...]:
+    """Return the steps of a picture's transform, such as ``rotate_180 > pad 224``, each with its number (a turn has 0).
+
+    A turn, one of `IMAGE_TRANSFORMS`, is first. ``pad N``: resize to N x N with black borders; ``jpeg Q``: code and
+    decode with quality Q; ``lanczos N``: resize to N x N; ``crop A``: the central share A of the area, resized back.
+
+    Raises:
+        VlaError: it has another form.
+    """
+    turn, *further = transform.split(" > ")
+    if turn not in IMAGE_TRANSFORMS:
+        raise VlaError(f"image_transform is not one of {', '.join(IMAGE_TRANSFORMS)}")
+    found = [(turn, 0.0)]
+    for step in further:
+        name, _, text = step.partition(" ")
+        number = float(text) if re.fullmatch(r"\d{1,5}(\.\d{1,5})?", text) else -1.0
+        lowest, highest = PICTURE_STEPS.get(name, (0, -1))
+        if not lowest <= number <= highest or (name != "crop" and number != int(number)):
+            known = ", ".join(f"{each} {low:g} to {high:g}" for each, (low, high) in PICTURE_STEPS.items())
+            raise VlaError(f"image_transform has the step {printable(repr(step)[:60])}, expected one of {known}")
+        found.append((name, number))
+    return tuple(found)
+
+
+LONGEST = "longest"
+"""``--vla-steps=longest``: the largest step budget of all evaluators."""
+
+
+def viewed_size(transform: str, size: tuple[int, int]) -> tuple[int, int]:
+    """Return height and width of a picture of this size, in pixels, after the steps of a transform."""
+    sized = [int(number) for name, number in picture_steps(transform) if name in ("pad", "lanczos")]
+    return (sized[-1], sized[-1]) if sized else size
+
+
+FIRST, HELD, END = "first", "held", "end"
+"""The forms of a protocol's `success`; ``held`` has a number of steps, such as ``held:20``."""
+
+
+def steps_to_hold(success: str) -> int | None:
+    """Return for how many steps on end a goal has to hold under a protocol's `success`; None for at the end.
+
+    Raises:
+        VlaError: it is not ``first``, ``held:K`` or ``end``.
+    """
+    if success == END:
+        return None
+    name, _, text = success.partition(":")
+    if success == FIRST or (name == HELD and re.fullmatch(r"[1-9]\d{0,5}", text)):
+        return 1 if success == FIRST else int(text)
+    raise VlaError(f"success is {printable(repr(success)[:60])}, expected first, held:K (K steps on end) or end")

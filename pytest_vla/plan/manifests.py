@@ -17,7 +17,7 @@ from pytest_vla import extensions, hook_modules
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import TASK, TASK_LEVEL, task_key
-from pytest_vla.plan.choices import CONTROLS, IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
+from pytest_vla.plan.evaluators import protocol_faults
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.files import expanded
@@ -415,14 +415,6 @@ def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
         raise VlaError(f"{manifest}: {error}") from error
 
 
-_CHOICES = {
-    "image_transform": IMAGE_TRANSFORMS,
-    "out_of_range": OUT_OF_RANGE,
-    "textures": TEXTURES,
-    "control": CONTROLS,
-}
-
-
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     declared = table.get("protocol", {})
     wanted = {field.name for field in fields(Protocol)}
@@ -434,9 +426,7 @@ def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
         wrong.append(f"no {', '.join(missing)} ({mend})")
     wrong += [f"unknown {name}" for name in sorted(set(declared) - wanted)]
     wrong += [f"no {name} at the top" for name in ("title", "tasks") if name not in table]
-    for name, known in _CHOICES.items():
-        if declared.get(name, known[0]) not in known:
-            wrong.append(f"{name} is not one of {', '.join(known)}")
+    wrong += protocol_faults(declared)
     if wrong:
         raise VlaError(f"{manifest}: [protocol]: {'; '.join(wrong)}")
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in declared.items()}

@@ -3,13 +3,13 @@
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
-from pytest_vla.plan.choices import RELATIVE, TRAINED
+from pytest_vla.plan.choices import FIRST, GRIPPER_RULES, INIT_STATES, RELATIVE, SEED, STATES, TRAINED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +58,19 @@ MakeWorld = Callable[["Task"], SuiteWorld]
 """Makes a task's world. Equal ones make equal worlds; what raises is an ``error`` of the episode."""
 
 
+OWN_EVALUATOR = "ours"
+"""The evaluator of a suite's own protocol."""
+
+INSTRUCTION = "{instruction}"
+
+_ALWAYS_RECORDED = frozenset(
+    (
+        *("max_steps", "settle_steps", "settle_action", "control_freq", "init_states", "image_size", "cameras"),
+        *("image_transform", "out_of_range", "init_state", "textures"),
+    )
+)
+
+
 @dataclass(frozen=True)
 class Protocol:
     """The conditions that all episodes of a suite share.
@@ -70,7 +83,7 @@ class Protocol:
         init_states: number of a task's init states; seed s starts from init state s mod n.
         image_size: height and width of a picture, pixels.
         cameras: whose pictures an observation has.
-        image_transform: applied to upright pictures for a policy; one of `IMAGE_TRANSFORMS`.
+        image_transform: applied to upright pictures for a policy; see `pytest_vla.plan.choices.picture_steps`.
         out_of_range: the treatment of actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
         init_state: the init state that every episode starts from, or None if seed s starts from init state s mod n.
         textures: how they are drawn; one of `TEXTURES`.
@@ -80,6 +93,15 @@ class Protocol:
         control: what an action of LIBERO's robot is; one of `pytest_vla.plan.choices.CONTROLS`. Poses (absolute) are
             not clipped.
         vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
+        evaluator: the published evaluator whose protocol it is; `OWN_EVALUATOR` for the suite's own.
+        scenes: how a seed determines what a reset draws, see `pytest_vla.plan.choices.scene_draw`.
+        starts: where objects stand at an episode's begin; one of `STARTS`.
+        wrist_transform: of the wrist camera's pictures, if it differs from `image_transform`; else empty.
+        state: how the state says the hand's orientation; one of `STATES`.
+        gripper: what becomes of an action's last value; one of `GRIPPER_RULES`.
+        prompt: the text for a language model, with ``{instruction}`` in it.
+        success: when the task is done: ``first``, at the first step at which the goal holds; ``held:K``, once it has
+            held for K steps on end; or ``end``, if it holds after the last step.
     """
 
     max_steps: int
@@ -96,15 +118,23 @@ class Protocol:
     rules: str = PROTOCOLS[0]
     action_size: int = 7
     vectors: tuple[tuple[str, int], ...] = ()
+    evaluator: str = OWN_EVALUATOR
+    scenes: str = SEED
+    starts: str = INIT_STATES
+    wrist_transform: str = ""
+    state: str = STATES[0]
+    gripper: str = GRIPPER_RULES[0]
+    prompt: str = INSTRUCTION
+    success: str = FIRST
     control: str = RELATIVE
 
     def table(self) -> dict[str, Any]:
         """Return the protocol as in a record.
 
-        Fields that older records do not have are left out while they have their defaults.
+        Fields that few protocols set are left out while they have their defaults.
         """
-        later = {name: getattr(Protocol, name) for name in ("rules", "action_size", "vectors", "control")}
-        return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
+        own = {field.name: field.default for field in fields(self) if field.name not in _ALWAYS_RECORDED}
+        return {name: value for name, value in asdict(self).items() if name not in own or value != own[name]}
 
 
 @dataclass(frozen=True)
@@ -174,14 +204,30 @@ def check_unvaried(task: Task, option: str = "") -> None:
         raise VlaError(f"{given}{task.suite} is already varied; use the suite {task.files} for your own changes")
 
 
-STEPS = ("max_steps", "settle_steps")
-"""The parts of a protocol that count steps, and that ``--vla-steps`` and ``--vla-settle-steps`` replace."""
-
-
 def with_protocol(task: Task, **changes: Any) -> Task:
     """Return the task with parts of its protocol replaced, named as in `Protocol`; None leaves a part as it is."""
     new = {name: value for name, value in changes.items() if value not in (None, getattr(task.protocol, name))}
     return replace(task, protocol=replace(task.protocol, **new)) if new else task
+
+
+_RECORDED = {
+    field.name: field.default
+    for field in fields(Protocol)
+    if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, "action_size", "vectors")
+}
+"""What an episode's protocol may have instead of the suite's own, with the values that records leave out."""
+
+
+def recorded_protocol(task: Task, table: Mapping[str, Any]) -> Task:
+    """Return the task with the steps, the rules, the pictures and the evaluator's fields of a record's protocol.
+
+    Fields of other types, as a later version may write them, are left as the task has them.
+    """
+    names = ("max_steps", "settle_steps", "settle_action", "image_size", "image_transform", *_RECORDED)
+    said = {**_RECORDED, **{name: table[name] for name in names if name in table}}
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    alike = {name: value for name, value in plain.items() if type(value) is type(getattr(task.protocol, name))}
+    return with_protocol(task, **alike)
 
 
 def language_of(stem: str) -> str:

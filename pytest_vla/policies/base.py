@@ -165,6 +165,8 @@ class Episode:
         action_size: the number of values in an action: 7, except for suites with a world of their own.
         replan: the number of steps of each chunk that are executed before the next question, or None for whole
             chunks.
+        prompt: the instruction in the evaluator's template for a language model (``--vla-evaluator=openvla``); the
+            instruction itself for evaluators without a template.
     """
 
     case_id: str
@@ -178,6 +180,10 @@ class Episode:
     world: object | None = None
     action_size: int = ACTION_SIZE
     replan: int | None = None
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prompt", self.prompt or self.instruction)
 
 
 class Session(Protocol):

@@ -13,7 +13,12 @@ _KINDS = (
     *((name, name.upper(), "lerobot's LIBERO checkpoint") for name in ("pi0", "pi05", "smolvla", "xvla")),
 )
 
+_EVALUATORS = {"openpi": "openpi", **dict.fromkeys(("lerobot", "pi0", "pi05", "smolvla", "xvla"), "lerobot")}
+
 
 def pytest_vla_policies() -> list[PolicyEntry]:
     """Return the policies that come with pytest-vla, in the order in which they are listed."""
-    return [PolicyEntry(name, about, kind=f"pytest_vla.policies.builtin:{at}") for name, at, about in _KINDS]
+    return [
+        PolicyEntry(name, about, kind=f"pytest_vla.policies.builtin:{at}", evaluator=_EVALUATORS.get(name, ""))
+        for name, at, about in _KINDS
+    ]

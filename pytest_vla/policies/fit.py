@@ -10,19 +10,29 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import ABSOLUTE, CONTROLS, IMAGE_TRANSFORMS, RELATIVE
+from pytest_vla.plan.choices import (
+    ABSOLUTE,
+    EITHER,
+    IMAGE_TRANSFORMS,
+    ONE_OPENS,
+    RELATIVE,
+    picture_steps,
+    viewed_size,
+)
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Protocol
+from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.util.text import counted, did_you_mean, printable
 
 # The traits of a policy: its observations and the meaning of its actions, to compare with a suite.
 
-ACTION_CONVENTIONS = CONTROLS
+ACTION_CONVENTIONS = (RELATIVE, ABSOLUTE)
 """Changes of the end effector's pose (relative), or poses in the world's frame (absolute)."""
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
-GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "0 to 1", "width")
+OPENS, RAW_OPENS = "-1 opens, 1 closes", "1 opens, 0 closes"
+
+GRIPPERS = (OPENS, "1 opens, -1 closes", "0 opens, 1 closes", RAW_OPENS, "0 to 1", "width")
 """The meaning of the gripper's value; ``0 to 1`` does not say which closes, ``width`` is the desired opening."""
 
 STATE_LAYOUTS = (
@@ -270,7 +280,7 @@ ACTION_DIMENSION = FitCode(
 )  # fmt: skip
 ACTION_CONVENTION = FitCode(
     "VLA-P002", ERROR, "Actions are absolute poses, but the evaluator takes relative ones, or the reverse.",
-    "use an evaluator that takes such actions: ours takes both",
+    "use an evaluator that takes such actions: --vla-evaluator=ours takes both",
 )  # fmt: skip
 ROTATION = FitCode(
     "VLA-P003", ERROR, "The rotation of an action has a different encoding; a warning for relative Euler angles.",
@@ -414,18 +424,21 @@ def suite_traits(protocol: Protocol) -> Traits:
         )
     return replace(
         WORLD,
-        action_convention=protocol.control,
+        action_convention=None if protocol.control == EITHER else protocol.control,
         reads=(*pictures, *(WORLD.reads or ())),
-        image_size=protocol.image_size,
-        image_transform=protocol.image_transform,
+        image_size=viewed_size(protocol.image_transform, protocol.image_size),
+        image_transform=picture_steps(protocol.image_transform)[0][0],
         control_freq=protocol.control_freq,
     )
 
 
 def controlled(protocol: Protocol, traits: Traits) -> Protocol:
-    """Return the protocol that a policy runs under: the default evaluator's control is that of the policy's actions."""
-    is_open = getattr(protocol, "evaluator", "ours") == "ours" and not protocol.vectors
-    return replace(protocol, control=ABSOLUTE) if is_open and traits.action_convention == ABSOLUTE else protocol
+    """Return the protocol that a policy runs under: a suite's own, and ``either``, leave the control to its traits."""
+    is_absolute = traits.action_convention == ABSOLUTE
+    if protocol.control == EITHER:
+        return replace(protocol, control=ABSOLUTE if is_absolute else RELATIVE)
+    is_open = protocol.evaluator == OWN_EVALUATOR and not protocol.vectors
+    return replace(protocol, control=ABSOLUTE) if is_open and is_absolute else protocol
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
@@ -439,7 +452,9 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
         Findings in the order of `CODES`.
     """
     name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
-    found = list(_compared(traits, name, suite_traits(controlled(protocol, traits))))
+    # An evaluator converts its own policies' gripper.
+    said = replace(traits, gripper=None) if protocol.gripper == ONE_OPENS and traits.gripper == RAW_OPENS else traits
+    found = list(_compared(said, name, suite_traits(controlled(protocol, traits))))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
     if traits.guessed:

@@ -188,6 +188,7 @@ class _OwnSession:
                 "wishes": asdict(episode.wishes),
                 "alone": episode.alone,
                 "replan": episode.replan,
+                "prompt": episode.prompt,
                 "noise": pack_noise(episode.rng),
             }
         )

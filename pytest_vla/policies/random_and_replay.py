@@ -1,6 +1,7 @@
 """Policies without weights: ``--vla-model=random``, which every policy has to beat, and ``replay:WHERE``."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, Session
-from pytest_vla.policies.fit import ACTION_SIZE, Traits
+from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
 
@@ -23,6 +24,11 @@ def random_policy(episode: Episode) -> Session:
 
     return act
 
+
+_EXECUTED = Traits(gripper=OPENS)
+"""No evaluator converts what an episode has executed already, or what is drawn for the robot itself."""
+
+random_policy.traits = _EXECUTED  # type: ignore[attr-defined]
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
@@ -68,6 +74,7 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
 
         return act
 
+    begin.traits = _EXECUTED  # type: ignore[attr-defined]
     return begin
 
 
@@ -97,7 +104,7 @@ def _actions_by_case(folder: Path) -> Policy:
             raise EpisodeError("replay-missing", str(error)) from error
 
     policy = _playing(actions_of)
-    policy.traits = Traits(action_convention=controls.pop()) if controls else Traits()  # type: ignore[attr-defined]
+    policy.traits = replace(_EXECUTED, action_convention=controls.pop() if controls else None)  # type: ignore[attr-defined]
     return policy
 
 

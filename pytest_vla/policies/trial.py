@@ -149,7 +149,7 @@ def asking(
         for noise, name in zip(noises, names, strict=True):
             reseed(noise, 0, name, step)
         # Copies: a policy may write into what it is given.
-        views = [policy_view({name: one[name].copy() for name in one}, "none") for one in seen]
+        views = [policy_view({name: one[name].copy() for name in one}) for one in seen]
         if is_batch_policy(policy):
             wanted = _guarded("", lambda: Observations([{name: view[name] for name in policy.reads} for view in views]))
             seed_globals(noises)
@@ -569,7 +569,7 @@ def _executed(policy: Policy, session: Session, script: Script, replan: int | No
 def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tuple[float, int]:
     """Return the seconds that an answer took, and its number of actions."""
     # Copies: a policy may write into what it is given.
-    view = policy_view({name: value.copy() for name, value in script.seen[0].items()}, "none")
+    view = policy_view({name: value.copy() for name, value in script.seen[0].items()})
     seed_globals([noise_generator(0, "price")])
     start = clock()
     answer = ask_session(session, view, script.task.protocol.action_size)

@@ -1,4 +1,4 @@
-"""A policy's view of the world: the world's observation with the suite's image transform, evaluated lazily."""
+"""A policy's view of the world, as the protocol's evaluator shows it: pictures, state, and its actions' gripper."""
 
 import functools
 import io
@@ -8,26 +8,116 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.plan.choices import AS_GIVEN, ONE_OPENS, SIGN, picture_steps
+from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.base import Observation
+from pytest_vla.policies.fit import OPENS, traits_of
 from pytest_vla.util.extras import required
 
 Picture = NDArray[Any]
 
 # The world's pictures are upright (raw[::-1]). Raw turned by 180 degrees, raw[::-1, ::-1], is upright mirrored.
-_TRANSFORMS: Mapping[str, Callable[[Picture], Picture]] = {
+_TURNS: Mapping[str, Callable[[Picture], Picture]] = {
     "none": lambda upright: upright,
     "rotate_180": lambda upright: upright[:, ::-1],
+    "raw": lambda upright: upright[::-1],
 }
 
+_WRIST = "robot0_eye_in_hand_image"
 
-def policy_view(observation: Observation, image_transform: str) -> Observation:
-    """Return the observation with pictures that are rendered and transformed only when they are read.
+
+def policy_view(observation: Observation, protocol: Protocol | None = None) -> Observation:
+    """Return the observation as the protocol shows it to a policy; pictures are rendered and changed when read.
 
     Args:
         observation: the world's, pictures upright.
-        image_transform: the protocol's; "rotate_180" is named after its effect on MuJoCo's raw picture.
+        protocol: its `image_transform`, `wrist_transform` and `state` are applied; None changes nothing.
     """
-    return _View(observation, _TRANSFORMS[image_transform])
+    return _View(observation, protocol)
+
+
+def transformed(picture: Picture, transform: str) -> Picture:
+    """Return an upright picture (h, w, 3) uint8 after the steps of a transform, `picture_steps`.
+
+    "rotate_180" is named after its effect on MuJoCo's raw picture. Raises VlaError as `jpeg_coded`.
+    """
+    for name, number in picture_steps(transform):
+        if name in _TURNS:
+            picture = np.ascontiguousarray(_TURNS[name](picture))
+        elif name == "pad":
+            picture = resize_with_padding(picture, int(number), int(number))
+        elif name == "jpeg":
+            picture = jpeg_coded(picture, int(number))
+        elif name == "lanczos":
+            picture = resize_lanczos(picture, int(number), int(number))
+        else:
+            picture = centre_crop(picture, number)
+    return picture
+
+
+# The state: end-effector position (m), orientation, two finger positions (m).
+
+
+def state_of(observation: Observation, form: str) -> NDArray[Any]:
+    """Return the state (8,) of an observation in one of the forms `STATES`.
+
+    - ``axis_angle``: robosuite's formula, with an angle in [0, 2 pi]; openpi's, OpenVLA's and GR00T's clients.
+    - ``axis_angle_float32``: the same in float32, and zero where the sine of half the angle is at most 1e-10; lerobot's
+      ``processor/env_processor.py``.
+    - ``axis_angle_antipodal``: of the shorter turn, an angle in [0, pi]; vla-eval's ``rotation.py``.
+    """
+    if form == "axis_angle":
+        return observation["state"]
+    quaternion = observation["robot0_eef_quat"]
+    if form == "axis_angle_float32":
+        parts = (observation["robot0_eef_pos"], _axis_angle_float32(quaternion), observation["robot0_gripper_qpos"])
+        return np.concatenate([np.asarray(part, dtype=np.float32) for part in parts])
+    shorter = _shorter_axis_angle(quaternion)
+    return np.concatenate([observation["robot0_eef_pos"], shorter, observation["robot0_gripper_qpos"]])
+
+
+def _axis_angle_float32(quaternion: NDArray[Any]) -> NDArray[np.float32]:
+    x = np.asarray(quaternion, dtype=np.float32)
+    w = np.clip(x[3], np.float32(-1), np.float32(1))
+    sine = np.sqrt(np.clip(np.float32(1) - w * w, np.float32(0), None))
+    if sine <= 1e-10:
+        return np.zeros(3, dtype=np.float32)
+    return np.asarray(x[:3] / sine * (np.float32(2) * np.arccos(w)), dtype=np.float32)
+
+
+def _shorter_axis_angle(quaternion: NDArray[Any]) -> NDArray[np.float32]:
+    shorter = -quaternion if quaternion[3] < 0 else quaternion
+    w = float(np.clip(shorter[3], -1, 1))
+    sine = np.sqrt(1 - w * w)
+    if sine < 1e-8:
+        return np.zeros(3, dtype=np.float32)
+    return np.asarray(shorter[:3] / sine * (2 * np.arccos(w)), dtype=np.float32)
+
+
+# Actions.
+
+
+def gripper_of(value: float, rule: str) -> float:
+    """Return an action's gripper value (-1 opens, 1 closes) from a policy's, by one of `GRIPPER_RULES`.
+
+    - ``as_given``: unchanged.
+    - ``sign``: -1 below 0, else 1; vla-eval.
+    - ``one_opens``: of [0, 1], where 1 opens: -1 above .5, 1 below, 0 at .5; OpenVLA and GR00T.
+    """
+    if rule == SIGN:
+        return -1.0 if value < 0 else 1.0
+    if rule == ONE_OPENS:
+        return -float(np.sign(2 * value - 1))
+    return value
+
+
+def converts_gripper(policy: object, protocol: Protocol) -> bool:
+    """Whether the protocol's gripper rule applies to a policy's actions.
+
+    It does unless the policy's traits say that -1 opens and 1 closes already, as they do for policies that were made
+    for any suite.
+    """
+    return protocol.gripper != AS_GIVEN and not (protocol.gripper == ONE_OPENS and traits_of(policy).gripper == OPENS)
 
 
 def resize_with_padding(picture: Picture, height: int, width: int) -> Picture:
@@ -131,19 +221,23 @@ def _bilinear_weights(length: int, begin: float, end: float) -> NDArray[np.float
 
 
 class _View(Mapping[str, NDArray[Any]]):
-    def __init__(self, observation: Observation, transform: Callable[[Picture], Picture]) -> None:
-        self._observation = observation
-        self._transform = transform
-        self._pictures: dict[str, Picture] = {}
+    def __init__(self, observation: Observation, protocol: Protocol | None) -> None:
+        self._observation, self._protocol = observation, protocol
+        self._values: dict[str, NDArray[Any]] = {}
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         if key not in self:
             raise KeyError(f"an observation has no {key!r}; it has {', '.join(self)}")
-        if not key.endswith("_image"):
+        protocol = self._protocol
+        if protocol is None or not (key.endswith("_image") or key == "state"):
             return self._observation[key]
-        if key not in self._pictures:
-            self._pictures[key] = np.ascontiguousarray(self._transform(self._observation[key]))
-        return self._pictures[key]
+        if key not in self._values:
+            if key == "state":
+                self._values[key] = state_of(self._observation, protocol.state)
+            else:
+                wrist = protocol.wrist_transform if key == _WRIST else ""
+                self._values[key] = transformed(self._observation[key], wrist or protocol.image_transform)
+        return self._values[key]
 
     def __contains__(self, key: object) -> bool:
         # Mapping's default is to get the value, which would render a picture.

@@ -95,6 +95,9 @@ CLIPPED = "clipped_actions"
 LARGEST_ACTION = "largest_action"
 """The key of `Record.metrics` for the largest magnitude of the clipped values, if there are any."""
 
+FIRST_SUCCESS = "first_success_step"
+"""The key of `Record.metrics` for the first step at which the goal held, of episodes that did not end there."""
+
 VACATED = "vacated"
 """The prefix of `Record.metrics` such as ``vacated_bowl_1_x``, ``_y``, ``_z``: a removed object's position, m."""
 

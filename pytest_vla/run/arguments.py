@@ -9,7 +9,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import LABELS, label_error
 from pytest_vla.plan.case import parse_task_levels
-from pytest_vla.plan.choices import MOST_SHARDS
+from pytest_vla.plan.choices import LONGEST, MOST_SHARDS, steps_to_hold
 from pytest_vla.policies.devices import AUTO
 from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, parse_seeds
 
@@ -107,6 +107,22 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
         return int(text)
 
     return read
+
+
+def evaluator_text(text: str) -> "str | Path":
+    """Parse an evaluator's name, or the path of a TOML file."""
+    return folder_of(text) if text.endswith(".toml") else some_text(text)
+
+
+def success_text(text: str) -> str:
+    """Parse a rule of success."""
+    steps_to_hold(text)
+    return text
+
+
+def budget_text(text: str) -> int | str:
+    """Parse a step budget, or ``longest``."""
+    return text if text == LONGEST else step_budget(text)
 
 
 step_count = whole_number("a number of steps", 1)

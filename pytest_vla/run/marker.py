@@ -12,7 +12,7 @@ import pytest
 from pytest_vla.errors import NO_CASE, VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.plan.case import Case, parse_task_levels
-from pytest_vla.plan.manifests import load_suite, named_suites
+from pytest_vla.plan.manifests import named_suites
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
 from pytest_vla.run.constants import EPISODE_FIXTURES, MARKER
@@ -212,7 +212,7 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
         VlaError: no such suite or task.
     """
     settings = selection.settings
-    suites = [load_suite(name, data=settings.data) for name in marked.suites]
+    suites = [settings.load_suite(name) for name in marked.suites]
 
     def labels(task: Task) -> tuple[str, ...]:
         vary = settings.vary if settings.vary_typed or not marked.vary else marked.vary

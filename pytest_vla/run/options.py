@@ -32,12 +32,14 @@ from pytest_vla.policies.devices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.arguments import (
     JoinAction,
+    budget_text,
     comma_list,
     cost_amount,
     cpu_count,
     device_list,
     dimension_list,
     episode_count,
+    evaluator_text,
     file_list,
     first_seeds,
     folder_of,
@@ -66,8 +68,8 @@ from pytest_vla.run.arguments import (
     shard_text,
     share_of_runs,
     some_text,
-    step_budget,
     step_count,
+    success_text,
     tracker_names,
     variation_labels,
 )
@@ -676,11 +678,23 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         topic="episodes",
         ini="",
     )
-    steps: int | None = option(
-        "step budget of every episode, for comparing with a number that was measured with another one (default: the "
-        "suite's)",
-        "N",
-        step_budget,
+    evaluator: str | Path | None = option(
+        "published evaluator whose protocol the episodes follow (scenes, pictures, state, step budgets, actions): "
+        "openpi, openvla, openvla-oft, lerobot, groot-n1.5, groot-n1.7, x-vla, vla-eval, ours, or your own TOML file "
+        "(default: ours, which is each suite's own; openpi or lerobot with --vla-model=openpi:... or lerobot:...)",
+        "NAME|FILE",
+        evaluator_text,
+        default=None,
+        belongs="case",
+        topic="episodes",
+        ini="a path is relative to the ini file",
+        checked=some_text,
+    )
+    steps: int | str | None = option(
+        "step budget of every episode: a number, or longest, the largest of all evaluators, which shows the success "
+        "rate under each of them (default: the evaluator's, else the suite's)",
+        "N|longest",
+        budget_text,
         default=None,
         belongs="case",
         topic="episodes",
@@ -689,6 +703,15 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "steps without the policy at an episode's begin (default: the suite's, which is 10 for LIBERO)",
         "N",
         settle_count,
+        default=None,
+        belongs="case",
+        topic="episodes",
+    )
+    success: str | None = option(
+        "when an episode succeeds: first (default: at the first step at which the goal holds), held:K (once it has "
+        "held for K consecutive steps) or end (if it holds after the last step)",
+        "first|held:K|end",
+        success_text,
         default=None,
         belongs="case",
         topic="episodes",

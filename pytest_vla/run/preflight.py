@@ -15,11 +15,11 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, changes_actions, init_state_of
-from pytest_vla.plan.choices import ABSOLUTE
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, load_suite
 from pytest_vla.plan.select import numbers_as_names
-from pytest_vla.plan.task import Protocol, Task, language_of
+from pytest_vla.plan.task import OWN_EVALUATOR, Task, language_of
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
@@ -126,7 +126,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             begin = f"Leave it out ({without}), put" if without else "Put" if by else "If a plugin imports it, put"
             note += f". {begin} {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
-    notes += _other_steps(selection)
+    notes = [*_evaluators(selection), *notes]
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
@@ -135,7 +135,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
     mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:
-        suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
+        suites = {name: settings.load_suite(name) for name in selection.cases}
         starts = [
             (task, init_state_of(case.seed, task.protocol.init_states, task.protocol.init_state))
             for name, cases in selection.cases.items()
@@ -159,19 +159,30 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
     return () if draws is False and not settings.run_seed else check_starts(selection, draws)
 
 
-def _other_steps(selection: Selection) -> list[str]:
-    """Return a note on each number of steps that is not the suites' own."""
-    settings, notes = selection.settings, []
-    given = (
-        ("step budget", settings.steps, "max_steps", "another step budget"),
-        ("settle steps", settings.settle_steps, "settle_steps", "other settle steps"),
-    )
-    for what, number, name, another in given:
-        own = {suite: getattr(load_suite(suite, data=settings.data).protocol, name) for suite in selection.cases}
-        if other := {suite: steps for suite, steps in own.items() if number not in (None, steps)}:
-            told = ", ".join(f"{suite} has {steps}" for suite, steps in other.items())
-            notes.append(f"{what} {number} ({told}): not compared with episodes that had {another}")
-    return notes
+def _evaluators(selection: Selection) -> list[str]:
+    """Return a note on each evaluator that the episodes follow, and on each field in which options deviate from it."""
+    from pytest_vla.plan.evaluators import deviations
+
+    settings, notes = selection.settings, dict[str, None]()
+    changed: dict[tuple[str, str, str], list[str]] = {}
+    for name in selection.cases:
+        task = load_suite(name, data=settings.data).tasks[0]
+        evaluator = settings.evaluator_of(task)
+        if evaluator.name != OWN_EVALUATOR:
+            why = "" if settings.evaluator is not None else f", which --vla-model={settings.model} implies"
+            at = f" at {evaluator.commit}" if evaluator.commit else ""
+            notes[f"evaluator {evaluator.name}{why}: {evaluator.about} ({evaluator.source}{at})"] = None
+        differs: dict[str, tuple[object, object]] = dict(deviations(settings.as_run(task), evaluator))
+        if settings.replan is not None and evaluator.replan not in (None, settings.replan):
+            differs["replan"] = evaluator.replan, settings.replan
+        # Pictures are drawn by this machine's choice; a note of its own says so.
+        for field, (wanted, has) in differs.items():
+            if field != "textures":
+                changed.setdefault((evaluator.name, field, str(has)), []).append(f"{name} {wanted}")
+    for (evaluator_name, field, has_text), of_suites in changed.items():
+        told = f"{field.replace('_', ' ')} {has_text} deviates from the evaluator {evaluator_name}"
+        notes[f"{told} ({', '.join(of_suites)}): not compared with episodes that follow it"] = None
+    return list(notes)
 
 
 def _instructions_of_files(selection: Selection) -> list[str]:
@@ -199,7 +210,7 @@ def _idle_rules(selection: Selection) -> list[str]:
         return []
     from pytest_vla.scene.cost_rules import read_costs
 
-    suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
+    suites = {name: settings.load_suite(name) for name in selection.cases}
     tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
     rules = (rule for rule in read_costs(settings.cost_file).rules if not any(map(rule.is_of, tasks)))
     return [
@@ -278,11 +289,10 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     found = {}
     for name in suites:
         wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}
-        suite = load_suite(name, data=selection.settings.data)
+        suite = selection.settings.load_suite(name)
         tasks = tuple(task for task in suite.tasks if task.key in wanted) or suite.tasks
-        protocol = searched_task(name, tasks[0].key, selection.settings).protocol
-        misfits = check_fit(traits, dataclasses.replace(suite, tasks=tasks, protocol=protocol))
-        misfits += _unfit_for_poses(traits, tasks[0], protocol, selection)
+        misfits = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+        misfits += _unfit_for_poses(traits, tasks[0], selection)
         found[name] = (*misfits, *check_replan(traits, selection.settings.replan))
     errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
     if errors:
@@ -291,15 +301,13 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     return (*told, *dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
 
 
-def _unfit_for_poses(
-    traits: "Traits", task: Task, protocol: Protocol, selection: Selection
-) -> "tuple[FitFinding, ...]":
+def _unfit_for_poses(traits: "Traits", task: Task, selection: Selection) -> "tuple[FitFinding, ...]":
     """Return what cannot be run if actions are poses: scenes of robosuite 1.5.1, and variations of actions."""
     from pytest_vla.policies.fit import ACTION_CONVENTION, controlled
     from pytest_vla.scene.problem import problem_of
     from pytest_vla.scene.workspaces import workspace
 
-    if task.world is not None or controlled(protocol, traits).control != ABSOLUTE:
+    if task.world is not None or controlled(task.protocol, traits).control != ABSOLUTE:
         return ()
     with suppress(VlaError):
         problem = problem_of(task)
@@ -405,7 +413,8 @@ def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> t
         twins = {case.twin for case in some if case.variation}
         repeating = [case for alike in _by_start(some, settings).values() for case in alike[1:] if case not in twins]
         if repeating:
-            tasks = {load_suite(suite, data=settings.data).task(case.task_key) for case in repeating}
+            as_run = settings.load_suite(suite)
+            tasks = {as_run.task(case.task_key) for case in repeating}
             # Where a variation draws alike nothing need be known of the task.
             starts = min((number for task in tasks if (number := starts_of(task)) is not None), default=1)
             found.append(Repeated(suite, starts, tuple(sorted({case.seed for case in repeating}))))
@@ -422,7 +431,7 @@ def distinct_seeds(task: Task, seeds: Iterable[int]) -> tuple[int, ...]:
 
 def starts_of(task: Task) -> int | None:
     """Return the number of starts of a task, or None if each seed has its own or the number is not known."""
-    if task.world is not None or _is_placed(task):
+    if task.world is not None or task.protocol.starts == DRAWN or _is_placed(task):
         return None
     return 1 if task.protocol.init_state is not None else _init_states(task)
 
@@ -435,7 +444,7 @@ def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[
     found: dict[Hashable, list[Case]] = {}
     for (suite, key, label), some in tasks.items():
         # Of one seed nothing has to be read.
-        task = None if len(some) == 1 else load_suite(suite, data=settings.data).task(key)
+        task = None if len(some) == 1 else settings.as_run(load_suite(suite, data=settings.data).task(key))
         for case in sorted(some, key=lambda case: case.seed):
             start = case.seed if task is None else _start(task, case.seed)
             found.setdefault((suite, key, label, start), []).append(case)

@@ -14,6 +14,7 @@ from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.fuzz.case_file import listed_cases
 from pytest_vla.plan.case import Case, but_last_part, parse_node_id, parse_search_id
+from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.manifests import (
     Suite,
     is_suite,
@@ -24,7 +25,7 @@ from pytest_vla.plan.manifests import (
     suite_names,
 )
 from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
-from pytest_vla.plan.task import Task, check_unvaried, with_protocol
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.run import suite_items
 from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
@@ -63,7 +64,7 @@ class Selection:
         """Return the cases of a suite, or none if none of its tasks is selected. Raises VlaError."""
         if suite in self.cases:
             return self.cases[suite]
-        return planned([load_suite(suite, data=self.settings.data)], self.settings)[suite]
+        return planned([self.settings.load_suite(suite)], self.settings)[suite]
 
 
 def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
@@ -82,7 +83,7 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
         settings.seeds,
         lambda task: labels_of(task, settings.vary, settings.protocol),
         settings.task_levels,
-        _seeds_of_baseline(settings) if settings.seeds is None else {},
+        _usual_seeds(suites, settings) if settings.seeds is None else {},
     ):
         cases[case.suite].append(case)
     found: dict[str, tuple[Case, ...]] = {}
@@ -96,6 +97,14 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
     if refused and not any(found.values()):
         raise refused[0]
     return found
+
+
+def _usual_seeds(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[int, ...]]:
+    """Return the seeds by suite where the options give none: the baseline's, else the typed evaluator's episodes."""
+    evaluator = None if settings.evaluator is None else load_evaluator(str(settings.evaluator))
+    episodes = tuple(range(evaluator.episodes or 0)) if evaluator is not None else ()
+    of_evaluator = {suite.name: episodes for suite in suites if evaluator and suite.name in evaluator.max_steps}
+    return {suite: seeds for suite, seeds in {**of_evaluator, **_seeds_of_baseline(settings)}.items() if seeds}
 
 
 def _seeds_of_baseline(settings: Settings) -> dict[str, tuple[int, ...]]:
@@ -219,14 +228,15 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         _check_not_hidden(str(_manifest_collected(name) or suite_argument(name)), kept, folder)
     # pytest would collect those a second time that it meets by their manifests.
     files = [suite_argument(name) for name in added if not (name in below and _manifest_collected(name))]
-    suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *below])}
-    for name in [name for name in suites if name not in named]:
+    suites = {name: settings.load_suite(name) for name in named}
+    for name in (name for name in below if name not in named):
         # Whoever gives a folder need not have what each suite below it needs.
         try:
-            labels_of(suites[name].tasks[0], settings.vary, settings.protocol)
+            suite = settings.load_suite(name)
+            labels_of(suite.tasks[0], settings.vary, settings.protocol)
+            suites[name] = suite
         except VlaError as error:
             warnings.warn(pytest.PytestWarning(printable_lines(f"{name} is left out: {error}")), stacklevel=2)
-            del suites[name]
     # Of suites that only the file of cases names, nothing but these runs.
     of_options = [suite for name, suite in suites.items() if name in whole or name in below]
     searches = searched_tasks(of_options, settings) if settings.fuzz is not None else {}
@@ -261,8 +271,7 @@ def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tup
 
 def searched_task(suite: str, key: str, settings: Settings) -> Task:
     """Return the task of a search, as this invocation runs it. Raises VlaError."""
-    task = load_suite(suite, data=settings.data).task(key)
-    return with_protocol(task, **settings.of_protocol)
+    return settings.as_run(load_suite(suite, data=settings.data).task(key))
 
 
 def _check_searches(settings: Settings, named: Sequence[str]) -> None:

@@ -2,20 +2,26 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla import hook_modules
+from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import LONGEST
+from pytest_vla.plan.task import OWN_EVALUATOR, Task, with_protocol
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
 from pytest_vla.run.command_lines import pytest_command
 from pytest_vla.run.constants import MODELS_KEY, shard_folder
 from pytest_vla.run.options import OPTIONS, Option, Options, in_folder, said
 from pytest_vla.run.project import named_models
+
+if TYPE_CHECKING:
+    from pytest_vla.plan.evaluators import Evaluator
+    from pytest_vla.plan.manifests import Suite
 
 SHOWN_ALONE = "--vla-video=all"
 """With what else an episode is run again alone: to be looked at."""
@@ -59,9 +65,40 @@ class Settings(Options):
         return "min_success" in self.typed
 
     @property
-    def of_protocol(self) -> dict[str, str | int | None]:
-        """The parts of each task's protocol that this invocation replaces, for `with_protocol`; else None."""
-        return {"textures": self.textures, "max_steps": self.steps, "settle_steps": self.settle_steps}
+    def implied_evaluator(self) -> str:
+        """The evaluator that the kind of policy implies, for the suites that it knows; empty for none."""
+        entry = extensions.policies().get(str(self.model_text).partition(":")[0]) if self.model_text else None
+        return "" if entry is None or self.evaluator is not None else entry.evaluator
+
+    def evaluator_of(self, task: Task) -> "Evaluator":
+        """Return the evaluator of a task's episodes. Raises VlaError."""
+        from pytest_vla.plan.evaluators import load_evaluator
+
+        if self.evaluator is not None:
+            return load_evaluator(str(self.evaluator))
+        implied = load_evaluator(self.implied_evaluator or OWN_EVALUATOR)
+        return implied if implied.knows(task) else load_evaluator(OWN_EVALUATOR)
+
+    def as_run(self, task: Task) -> Task:
+        """Return a task as this invocation runs it: under its evaluator, with what the options replace.
+
+        Raises:
+            VlaError: there is no such evaluator, or it is not for the task's suite.
+        """
+        from pytest_vla.plan.evaluators import longest_steps
+
+        steps = longest_steps(task) if self.steps == LONGEST else self.steps
+        replaced = {"textures": self.textures, "settle_steps": self.settle_steps, "success": self.success}
+        return with_protocol(self.evaluator_of(task).task(task), max_steps=steps, **replaced)
+
+    def load_suite(self, name: str) -> "Suite":
+        """Return a suite with its tasks as this invocation runs them. Raises VlaError as `as_run`, or for no suite."""
+        from pytest_vla.plan.manifests import load_suite
+
+        suite = load_suite(name, data=self.data)
+        tasks = tuple(map(self.as_run, suite.tasks))
+        protocol = self.as_run(replace(suite.tasks[0], protocol=suite.protocol)).protocol
+        return suite if tasks == suite.tasks else replace(suite, tasks=tasks, protocol=protocol)
 
     @property
     def spec(self) -> ModelSpec:
@@ -99,6 +136,11 @@ def read_settings(config: pytest.Config) -> Settings:
     if values["shard"] is not None and "results" not in typed:
         values["results"] = shard_folder(values["results"], values["shard"])
     _check_seeds(values["seeds"], values["episodes"])
+    if values["evaluator"] is not None:
+        from pytest_vla.plan.evaluators import load_evaluator
+
+        # An unknown one is refused before anything runs. Its own number of steps goes before the policy's.
+        values["replan"] = values["replan"] or load_evaluator(str(values["evaluator"])).replan
     for option in OPTIONS:
         if option.into is not None and option.attribute in typed and option.into not in typed:
             values[option.into] = values[option.attribute]

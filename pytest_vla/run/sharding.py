@@ -14,7 +14,6 @@ import pytest
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file, find_task_file
-from pytest_vla.plan.manifests import load_suite
 from pytest_vla.run.constants import shard_folder
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.nodes import Collected, collected_of, tasks_by_key
@@ -120,7 +119,7 @@ def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...
 
 def step_budgets(suites: Iterable[str], settings: Settings) -> dict[str, int]:
     """Return the step budget of each suite in this invocation. Raises VlaError if there is no such suite."""
-    return {name: settings.steps or load_suite(name, data=settings.data).protocol.max_steps for name in suites}
+    return {name: settings.load_suite(name).protocol.max_steps for name in suites}
 
 
 def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[dict[str, int], str]:

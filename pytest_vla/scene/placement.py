@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
+from pytest_vla.plan.choices import SEED, scene_draw
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
@@ -24,6 +25,7 @@ Array = npt.NDArray[np.float64]
 Rectangle = tuple[float, float, float, float]
 SitePositions = Callable[[Mapping[str, float]], Callable[[str], Array]]
 
+_RESETS = 100
 _TRIES = 5000
 _ARM_JOINTS = 7
 _OBJECT_CLEARANCE = 0.01
@@ -128,7 +130,9 @@ def plan_placement(problem: Problem, scene: SceneSpec) -> PlacementPlan:
     return PlacementPlan(tuple(joints), placers)
 
 
-def draw_placement(plan: PlacementPlan, scene_seed: int, site_positions: SitePositions) -> Placement:
+def draw_placement(
+    plan: PlacementPlan, scene_seed: int, site_positions: SitePositions, scenes: str = SEED
+) -> Placement:
     """Draw the placement of one reset.
 
     Args:
@@ -136,16 +140,22 @@ def draw_placement(plan: PlacementPlan, scene_seed: int, site_positions: SitePos
         scene_seed: seed of the scene, 0 to 2**32 - 1.
         site_positions: given drawn joint positions, a function from site name to its world position (3,) with all
             fixtures at their compiled poses.
+        scenes: the protocol's, see `pytest_vla.plan.choices.scene_draw`.
 
     Raises:
         SceneError: no placement was found in 100 resets.
+        VlaError: `scenes` has no such scene.
     """
-    generator = np.random.RandomState(scene_seed)
-    for attempt in range(1, 101):
+    order = scene_draw(scenes, scene_seed)
+    generator = np.random.RandomState(order.seed)
+    failed = found = 0
+    # Upstream's list of joint samplers grows with every reset: one round at construction, one per reset.
+    rounds = 1 + order.unseeded
+    while failed < _RESETS:
+        rounds += 1
         generator.randn(_ARM_JOINTS)
         joints: dict[str, float] = {}
-        # Upstream's list of joint samplers grows with every reset: one round at construction, one per reset.
-        for _ in range(attempt + 1):
+        for _ in range(rounds):
             for draw in plan.joints:
                 position = generator.uniform(high=draw.highest, low=draw.lowest)
                 joints.update(dict.fromkeys(draw.joints, position))
@@ -155,6 +165,11 @@ def draw_placement(plan: PlacementPlan, scene_seed: int, site_positions: SitePos
             for placer in plan.placers:
                 placed[placer.body.name] = (*_place(placer, placed, position_of, generator), placer.body)
         except _NoRoom:
+            failed += 1
+            continue
+        found += 1
+        if found <= order.earlier:
+            failed = 0
             continue
         poses = {name: (position, quaternion) for name, (position, quaternion, _) in placed.items()}
         fixtures = {name for name, (_, _, body) in placed.items() if body.is_fixture}
@@ -163,7 +178,7 @@ def draw_placement(plan: PlacementPlan, scene_seed: int, site_positions: SitePos
             {name: pose for name, pose in poses.items() if name in fixtures},
             {name: pose for name, pose in poses.items() if name not in fixtures},
         )
-    raise SceneError(f"no placement without overlap in 100 resets of scene seed {scene_seed}: widen the regions")
+    raise SceneError(f"no placement without overlap in {_RESETS} resets of scene seed {scene_seed}: widen the regions")
 
 
 def _place(

@@ -153,6 +153,7 @@ class ServedPolicy:
             "alone": episode.alone,
             "action_size": episode.action_size,
             "replan": episode.replan,
+            "prompt": episode.prompt,
         }
         try:
             self._connect()

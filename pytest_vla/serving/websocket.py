@@ -486,7 +486,8 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
     replan = request.get("replan")
     if not (replan is None or (type(replan) is int and replan >= 1)):
         raise BadRequest(f"replan: expected a number of steps, or none, got {_short(replan)}")
-    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone, replan=replan)
+    prompt = _text(request.get("prompt", instruction), "prompt")
+    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone, replan=replan, prompt=prompt)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:

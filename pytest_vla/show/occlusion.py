@@ -109,7 +109,7 @@ def _answer(policy: Policy, task: Task, record: Record, shown: Observation) -> N
     try:
         reseed(noise, run_seed, record.case, 0)
         seed_globals([noise])
-        actions = ask_session(session, policy_view(shown, task.protocol.image_transform), size).actions
+        actions = ask_session(session, policy_view(shown, task.protocol), size).actions
     finally:
         close_session(session)
     return actions[: replan or len(actions)]

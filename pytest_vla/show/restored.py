@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.plan.case import OURS, PAPER, UPSTREAM, is_upstreams, parts_of
-from pytest_vla.plan.choices import INSTALLED, RELATIVE
+from pytest_vla.plan.case import PAPER, UPSTREAM, is_upstreams, parts_of
+from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import STEPS, Task, with_protocol
+from pytest_vla.plan.task import Task, recorded_protocol, with_protocol
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.scene.variation import INSTRUCTION, Params, Variation, joined
@@ -32,7 +32,7 @@ def textures_of(record: Record) -> str:
 
 
 def restored_task(record: Record, data: Path | None) -> Task:
-    """Return the record's task with its steps, the rules it ran by, its control, and its textures as they were drawn.
+    """Return the record's task with its steps, the rules and evaluator it ran by, and its textures as they were drawn.
 
     Args:
         record: the episode's record.
@@ -42,13 +42,7 @@ def restored_task(record: Record, data: Path | None) -> Task:
         VlaError: there is no such suite or task.
     """
     task = load_suite(record.suite, data=data).task(record.task_key)
-    return with_protocol(
-        task,
-        textures=textures_of(record),
-        rules=str(record.protocol.get("rules", OURS)),
-        control=str(record.protocol.get("control", RELATIVE)),
-        **{name: record.protocol[name] for name in STEPS if type(record.protocol.get(name)) is int},
-    )
+    return with_protocol(recorded_protocol(task, record.protocol), textures=textures_of(record))
 
 
 def restored_variation(task: Task, record: Record) -> "Variation | None":

@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import interval_text, left_out_text, rate_of, share_text
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
-from pytest_vla.plan.task import Task, with_protocol
+from pytest_vla.plan.task import Task, recorded_protocol, with_protocol
 from pytest_vla.records.load import is_run_folder, open_runs
 from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
@@ -242,7 +242,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
     steps = _steps(len(qpos) - 1, frames)
     # Runs shown side by side may have different textures.
-    task = with_protocol(task, textures=textures_of(record))
+    task = with_protocol(recorded_protocol(task, record.protocol), textures=textures_of(record))
     cells = _moments(task, record, steps)
     try:
         world: ShownWorld = pool(task, drawn_variation(task, record))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import ABSOLUTE, RELATIVE, TRAINED
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, RELATIVE, SEED, TRAINED
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.data_roots import task_roots
 from pytest_vla.plan.task import Task
@@ -196,8 +196,12 @@ class World:
 
     @property
     def init_state_count(self) -> int:
-        """The number of the task's init states; if a variation moves things, the number that its suite's tasks have."""
-        return self._starts.count
+        """The number of the task's init states; if a variation moves things, the number that its suite's tasks have.
+
+        If starts are drawn, the number of seeds.
+        """
+        drawn = self.task.protocol.starts == DRAWN
+        return self.task.protocol.init_states if drawn else self._starts.count
 
     def reset(
         self,
@@ -210,9 +214,9 @@ class World:
         Args:
             init_state: index of the task's init states, in which the variation makes its changes; or the flat vector
                 [time, qpos, qvel]; or None to place objects where `scene_seed` draws them, as after upstream's
-                ``env.reset()``.
+                ``env.reset()``. If the protocol's starts are drawn, an index is the same as None.
             scene_seed: fixture poses (and, without an init state, object poses) are those of upstream's
-                ``env.seed(s); env.reset()`` on a new environment.
+                ``env.seed(s); env.reset()`` on a new environment; or, with an index, as the protocol's `scenes` says.
             settle: run the suite's settle steps.
 
         Raises:
@@ -222,16 +226,21 @@ class World:
         """
         self._metering.clear()
         scene_seed, state = checked_seed(scene_seed), None
+        scenes = self.task.protocol.scenes if is_index(init_state) else SEED
+        if self.task.protocol.starts == DRAWN and is_index(init_state):
+            init_state = None
         self.init_state_digest = self._starts.digest(init_state)
         if init_state is not None:
             start = self._starts.start(init_state, scene_seed)
             state = start.state
-            scene_seed = scene_seed if start.scene_seed is None else start.scene_seed
+            if start.scene_seed is not None:
+                # Made with a changed scene, so that fixtures stand where it came to rest.
+                scene_seed, scenes = start.scene_seed, SEED
         self._leave()
         model, data = self.model, self.data
         put_fixtures(model, self._compiled_poses)
         placement = draw_placement(
-            self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view)
+            self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view), scenes
         )
         self._drawn = placement.objects
         place_fixtures(model, self.scene, placement)

@@ -168,7 +168,7 @@ def _frames(pool: WorldPool, episode: Recorded, pictures: bool) -> Iterator[Fram
     moments = resimulate(world, record, trajectory, variation)
     # What is seen after the last action is asked of nobody.
     for action, moment in zip(trajectory.actions, moments, strict=False):
-        view = policy_view(moment.observation, task.protocol.image_transform)
+        view = policy_view(moment.observation, task.protocol)
         state = np.asarray(view["state"], dtype=np.float32)
         if state.shape != (STATE_SIZE,):
             raise VlaError(f"{record.case}: a state of {state.shape}, expected ({STATE_SIZE},)")

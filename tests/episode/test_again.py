@@ -54,7 +54,7 @@ def test_what_the_policy_was_shown_comes_again(
             moments = resimulate(world, record, trajectory, variation)
             # Without strict: what follows the last action nobody was shown.
             for number, (shown, moment) in enumerate(zip(seen, moments, strict=False)):
-                view = policy_view(moment.observation, task.protocol.image_transform)
+                view = policy_view(moment.observation, task.protocol)
                 assert (moment.step, moment.drift) == (number, 0.0)
                 assert np.array_equal(view["state"], shown.state)
                 assert np.array_equal(view["agentview_image"], shown.agentview)

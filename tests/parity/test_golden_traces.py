@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla import World, load_suite
 from pytest_vla.plan.task import with_protocol
-from pytest_vla.policies.view import policy_view
+from pytest_vla.policies.view import transformed
 from tests.support.data import data_root
 from tests.support.pictures import as_drawn
 from tests.support.slow import first_of_each
@@ -51,7 +51,7 @@ def test_trace_repeats_bit_for_bit(name: str) -> None:
             for camera, raw in frames(trace, meta, step) if SAME_KERNELS else ():
                 assert as_drawn(observation[f"{camera}_image"], raw[::-1]), (camera, step)
                 # What checkpoints were trained on: raw turned by 180 degrees.
-                seen_by_policy = policy_view(observation, "rotate_180")[f"{camera}_image"]
+                seen_by_policy = transformed(observation[f"{camera}_image"], "rotate_180")
                 assert as_drawn(seen_by_policy, raw[::-1, ::-1]), (camera, step)
                 pictures += 1
     if SAME_KERNELS:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Wishes, is_batch_policy
 from pytest_vla.policies.generators import reseed
 from pytest_vla.policies.lerobot import load
@@ -51,7 +52,7 @@ def test_a_policy_is_given_what_lerobots_own_libero_environment_gives_it(policy:
     theirs = LiberoProcessorStep().observation(theirs)
     # A world's pictures are upright: MuJoCo's raw one has its origin at the bottom.
     upright = {name: picture[::-1] for name, picture in raw.items()} | {"state": np.arange(8.0)}
-    given = policy._batch([policy.begin(episode(0))], [policy_view(upright, "rotate_180")])
+    given = policy._batch([policy.begin(episode(0))], [policy_view(upright, load_suite("libero_goal").protocol)])
     for key in ("observation.images.image", "observation.images.image2"):
         assert given[key].dtype == torch.float32
         assert given[key].shape == (1, 3, 48, 48)

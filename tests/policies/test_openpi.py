@@ -99,7 +99,7 @@ def test_pictures_are_mujocos_raw_ones_turned_by_180_degrees() -> None:
     raw = an_observation()
     # A world's pictures are upright, which is the raw ones with their rows turned around.
     upright = {name: value[::-1] if value.ndim == 3 else value for name, value in raw.items()}
-    seen = policy_view(upright, TASK.protocol.image_transform)
+    seen = policy_view(upright, TASK.protocol)
     sent = openpi.libero_request(seen, "do it")
     for name, picture in (("image", raw["agentview_image"]), ("wrist_image", raw["robot0_eye_in_hand_image"])):
         turned = np.ascontiguousarray(picture[::-1, ::-1])
