@@ -24,14 +24,14 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, COSTS_ALL, ONE_OPENS, steps_to_hold
+from pytest_vla.plan.choices import ABSOLUTE, CONTROLLER_6D, COSTS_ALL, ONE_OPENS, SINGLE, steps_to_hold
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
-from pytest_vla.policies.fit import controlled, traits_of
+from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
-from pytest_vla.policies.view import converts_gripper, gripper_of, policy_view
+from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of, policy_view, pose_6d
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
@@ -304,7 +304,8 @@ def _run_session(
         # For a suite's own world, the suite's object.
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
-        size = task.protocol.action_size
+        is_6d = gives_6d(traits_of(policy), task.protocol)
+        size = POSE_6D_SIZE if is_6d else task.protocol.action_size
         prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
         episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan, prompt)
         seed_globals([noise])
@@ -316,16 +317,24 @@ def _run_session(
         _refuse_gripper(chunk, task.protocol)
         return np.array([[*row[:-1], gripper_of(row[-1], task.protocol.gripper)] for row in chunk])
 
+    fed: NDArray[np.float64] | None = None
+
     def ask(observation: Observation) -> NDArray[np.float64]:
+        nonlocal fed
         reseed(noise, conditions.run_seed, case.id, trace.steps)
-        view = policy_view(observation, task.protocol)
+        view = policy_view(observation, task.protocol, fed)
         # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
-        answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
+        answer = _limited(lambda: ask_session(session, view, size), conditions.policy_timeout)
         # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
-        actions = converted(answer.actions) if converts else answer.actions
+        if task.protocol.state == CONTROLLER_6D:
+            fed = pose_6d(answer.actions[-1])
+        actions = actions_of_6d(answer.actions) if is_6d else answer.actions
+        actions = converted(actions) if converts else actions
+        if task.protocol.action_precision == SINGLE:
+            actions = actions.astype(np.float32).astype(np.float64)
         if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(actions)
         return actions

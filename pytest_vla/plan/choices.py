@@ -39,11 +39,17 @@ SEED = "seed"
 STARTS = INIT_STATES, DRAWN = "init_states", "drawn"
 """Where objects stand at an episode's begin: as in the task's init state, or where a reset draws them."""
 
-STATES = ("axis_angle", "axis_angle_float32", "axis_angle_antipodal")
-"""How the state says the hand's orientation; `pytest_vla.policies.view` does it."""
+CONTROLLER_6D = "controller_6d"
 
-AS_GIVEN, SIGN, ONE_OPENS = GRIPPER_RULES = ("as_given", "sign", "one_opens")
+STATES = ("axis_angle", "axis_angle_float32", "axis_angle_antipodal", CONTROLLER_6D)
+"""What the state is; `pytest_vla.policies.view.state_of` makes it."""
+
+AS_GIVEN, SIGN, ONE_OPENS, ONE_CLOSES = GRIPPER_RULES = ("as_given", "sign", "one_opens", "one_closes")
 """What becomes of an action's last value; `pytest_vla.policies.view.gripper_of` does it."""
+
+
+DOUBLE, SINGLE = PRECISIONS = ("float64", "float32")
+"""The type in which actions reach the simulator. Robosuite turns the rotation of a pose into a quaternion in it."""
 
 
 class SceneDraw(NamedTuple):

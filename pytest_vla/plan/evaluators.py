@@ -16,6 +16,7 @@ from pytest_vla.plan.choices import (
     DRAWN,
     GRIPPER_RULES,
     OUT_OF_RANGE,
+    PRECISIONS,
     STARTS,
     STATES,
     TEXTURES,
@@ -198,6 +199,7 @@ _CHOSEN = {
     "state": STATES,
     "gripper": GRIPPER_RULES,
     "control": CONTROLS,
+    "action_precision": PRECISIONS,
 }
 
 _NOT_HERE = ("max_steps", "evaluator", "rules", "action_size", "vectors", "cameras", "init_states", "control_freq")

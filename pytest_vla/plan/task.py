@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
-from pytest_vla.plan.choices import FIRST, GRIPPER_RULES, INIT_STATES, RELATIVE, SEED, STATES, TRAINED
+from pytest_vla.plan.choices import DOUBLE, FIRST, GRIPPER_RULES, INIT_STATES, RELATIVE, SEED, STATES, TRAINED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,15 +90,15 @@ class Protocol:
         rules: whose goals, costs and movers count if a benchmark's paper and its code differ; one of
             `pytest_vla.plan.case.PROTOCOLS`. Suites without such a difference leave it out of records.
         action_size: length of an action; 7 for LIBERO's robot.
-        control: what an action of LIBERO's robot is; one of `pytest_vla.plan.choices.CONTROLS`. Poses (absolute) are
-            not clipped.
         vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
         evaluator: the published evaluator whose protocol it is; `OWN_EVALUATOR` for the suite's own.
         scenes: how a seed determines what a reset draws, see `pytest_vla.plan.choices.scene_draw`.
         starts: where objects stand at an episode's begin; one of `STARTS`.
         wrist_transform: of the wrist camera's pictures, if it differs from `image_transform`; else empty.
-        state: how the state says the hand's orientation; one of `STATES`.
+        state: what the state is; one of `STATES`.
         gripper: what becomes of an action's last value; one of `GRIPPER_RULES`.
+        control: what an action of LIBERO's robot is; one of `CONTROLS`. Poses (absolute) are not clipped.
+        action_precision: the type in which actions reach the simulator; one of `PRECISIONS`.
         prompt: the text for a language model, with ``{instruction}`` in it.
         success: when the task is done: ``first``, at the first step at which the goal holds; ``held:K``, once it has
             held for K steps on end; or ``end``, if it holds after the last step.
@@ -127,6 +127,7 @@ class Protocol:
     prompt: str = INSTRUCTION
     success: str = FIRST
     control: str = RELATIVE
+    action_precision: str = DOUBLE
 
     def table(self) -> dict[str, Any]:
         """Return the protocol as in a record.

@@ -12,8 +12,10 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import (
     ABSOLUTE,
+    CONTROLLER_6D,
     EITHER,
     IMAGE_TRANSFORMS,
+    ONE_CLOSES,
     ONE_OPENS,
     RELATIVE,
     picture_steps,
@@ -30,9 +32,9 @@ ACTION_CONVENTIONS = (RELATIVE, ABSOLUTE)
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
-OPENS, RAW_OPENS = "-1 opens, 1 closes", "1 opens, 0 closes"
+OPENS, RAW_OPENS, RAW_CLOSES = "-1 opens, 1 closes", "1 opens, 0 closes", "0 opens, 1 closes"
 
-GRIPPERS = (OPENS, "1 opens, -1 closes", "0 opens, 1 closes", RAW_OPENS, "0 to 1", "width")
+GRIPPERS = (OPENS, "1 opens, -1 closes", RAW_CLOSES, RAW_OPENS, "0 to 1", "width")
 """The meaning of the gripper's value; ``0 to 1`` does not say which closes, ``width`` is the desired opening."""
 
 STATE_LAYOUTS = (
@@ -41,6 +43,7 @@ STATE_LAYOUTS = (
     "eef_pos, euler, gripper_qpos",
     "joint_pos, gripper_qpos",
     "joint_pos, gripper_position",
+    "controller_pos, rotation_6d, 0",
 )
 """The parts of ``state``, in this order; gripper_qpos is one value per finger, gripper_position one in all."""
 
@@ -214,6 +217,7 @@ ERROR, WARNING = "error", "warning"
 
 ACTION_SIZE = 7
 STATE_SIZE = 8
+POSE_6D_SIZE = 10
 
 WORLD = Traits(
     action_size=ACTION_SIZE,
@@ -422,6 +426,7 @@ def suite_traits(protocol: Protocol) -> Traits:
             state_size=dict(protocol.vectors).get("state"),
             control_freq=protocol.control_freq,
         )
+    is_6d = protocol.state == CONTROLLER_6D
     return replace(
         WORLD,
         action_convention=None if protocol.control == EITHER else protocol.control,
@@ -429,6 +434,8 @@ def suite_traits(protocol: Protocol) -> Traits:
         image_size=viewed_size(protocol.image_transform, protocol.image_size),
         image_transform=picture_steps(protocol.image_transform)[0][0],
         control_freq=protocol.control_freq,
+        state_size=POSE_6D_SIZE if is_6d else WORLD.state_size,
+        state_layout=STATE_LAYOUTS[-1] if is_6d else WORLD.state_layout,
     )
 
 
@@ -439,6 +446,12 @@ def controlled(protocol: Protocol, traits: Traits) -> Protocol:
         return replace(protocol, control=ABSOLUTE if is_absolute else RELATIVE)
     is_open = protocol.evaluator == OWN_EVALUATOR and not protocol.vectors
     return replace(protocol, control=ABSOLUTE) if is_open and is_absolute else protocol
+
+
+def gives_6d(traits: Traits, protocol: Protocol) -> bool:
+    """Whether a policy's actions are X-VLA's: absolute, (10,), with six numbers for the rotation."""
+    is_absolute = controlled(protocol, traits).control == ABSOLUTE
+    return is_absolute and (traits.action_size, traits.rotation) == (POSE_6D_SIZE, "rotation_6d")
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
@@ -452,9 +465,12 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
         Findings in the order of `CODES`.
     """
     name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
-    # An evaluator converts its own policies' gripper.
-    said = replace(traits, gripper=None) if protocol.gripper == ONE_OPENS and traits.gripper == RAW_OPENS else traits
-    found = list(_compared(said, name, suite_traits(controlled(protocol, traits))))
+    protocol = controlled(protocol, traits)
+    # An evaluator converts its own policies' gripper and rotations.
+    is_own = (protocol.gripper, traits.gripper) in ((ONE_OPENS, RAW_OPENS), (ONE_CLOSES, RAW_CLOSES))
+    said = replace(traits, gripper=None) if is_own else traits
+    said = replace(said, rotation=None, action_size=None) if gives_6d(traits, protocol) else said
+    found = list(_compared(said, name, suite_traits(protocol)))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
     if traits.guessed:

@@ -544,7 +544,8 @@ def _expected(name: str) -> tuple[str, Callable[[NDArray[Any]], bool]]:
     if name.endswith("_image"):
         return f"a picture (H, W, 3) of uint8, sides up to {MAX_SIDE}", _is_picture
     if name == "state":
-        return "8 real numbers (8,)", lambda array: array.shape == (8,) and array.dtype.kind in "fiu"
+        # 10 of X-VLA's evaluator.
+        return "8 or 10 real numbers", lambda array: array.shape in ((8,), (10,)) and array.dtype.kind in "fiu"
     return (
         f"an array of up to {_MOST_NUMBERS} real numbers",
         lambda array: array.size <= _MOST_NUMBERS and array.dtype.kind in "bfiu",

@@ -5,7 +5,7 @@ Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import mujoco
 import numpy as np
@@ -143,14 +143,19 @@ class Arm:
         return self._data.site_xpos[self.site].copy(), self._data.site_xmat[self.site].reshape(3, 3).copy()
 
     def step(
-        self, action: Array, sample_at: int, record: NativeSubsteps | None = None, absolute: bool = False
+        self,
+        action: npt.NDArray[np.floating[Any]],
+        sample_at: int,
+        record: NativeSubsteps | None = None,
+        absolute: bool = False,
     ) -> tuple[Array, Array]:
         """Run one control step (25 substeps of 2 ms).
 
         Args:
             action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
                 (-1 open, 1 close). Clipped as robosuite clips it. If `absolute`, the pose itself of the grip site (m,
-                axis-angle in rad), which robosuite neither scales nor clips.
+                axis-angle in rad), which robosuite neither scales nor clips, and whose rotation it converts in the
+                type that the action has, float64 or float32.
             sample_at: substep whose state observations show.
             record: receives the contacts and motions of each substep, or None to record nothing.
             absolute: whether the action is a pose (robosuite's ``use_delta = False``); 1.4.0's profile only.
@@ -171,7 +176,8 @@ class Arm:
             position, rotation = data.site_xpos[self.site], data.site_xmat[self.site].reshape(3, 3)
         delta = np.clip(action[:6], -1.0, 1.0) * _SCALE
         if absolute:
-            state.goal_position, state.goal_rotation = action[:3].copy(), quat2mat(axisangle2quat(action[3:6]))
+            state.goal_position = action[:3].astype(np.float64)
+            state.goal_rotation = quat2mat(axisangle2quat(action[3:6]))
         elif self._base is not None:
             state.goal_position, state.goal_rotation = self._base.goal(position, rotation, delta)
         else:

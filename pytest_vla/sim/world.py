@@ -523,7 +523,9 @@ class World:
         self._leave()
         alphas = get_alphas(self.model, self._burners)
         self.movement = self.movement.advanced(self.data)
-        before, after = self._arm.step(action, self._sample_at, record, control == ABSOLUTE)
+        before, after = self._arm.step(
+            action.astype(self.task.protocol.action_precision), self._sample_at, record, control == ABSOLUTE
+        )
         check_physics(self.data, time_before)
         light(self.model, self._burners, self.data.qpos)
         self._is_reset = True

@@ -61,7 +61,7 @@ def _run(command: list[str | Path], folder: Path, variables: Mapping[str, str]) 
 def job(task: Path, **given: Any) -> dict[str, Any]:
     """A job for upstream with everything that is not given left out."""
     nothing = {"seed": 0, "init_state": None, "actions": [], "cameras": 0, "frames": [], "earlier": 0}
-    nothing["absolute_from"] = None
+    nothing |= {"absolute_from": None, "dtype": "float64"}
     return {"task": str(task), **nothing, **given}
 
 

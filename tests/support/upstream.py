@@ -4,7 +4,7 @@
 
 JOBS.json: {"assets": folder, "jobs": [{"task": path of a .bddl, "seed": s, "init_state": [...] or null,
 "actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n,
-"absolute_from": n or null}]}. Every job
+"absolute_from": n or null, "dtype": of actions}]}. Every job
 makes a new environment, so that its random draws do not depend on the jobs before it; in its first episode, which is
 not written, it does `earlier` of the actions. From the action of the number `absolute_from` on they are poses.
 """
@@ -52,7 +52,7 @@ def run(job: dict, out: dict, prefix: str) -> None:
         if job["absolute_from"] is not None and step == job["absolute_from"] + 1:
             robot.controller.use_delta = False
         if action is not None:
-            observation, *_ = env.step(np.asarray(action))
+            observation, *_ = env.step(np.asarray(action, dtype=job["dtype"]))
         rows["qpos"].append(data.qpos.copy())
         rows["qvel"].append(data.qvel.copy())
         for name in ("eef_pos", "eef_quat", "gripper_qpos"):
