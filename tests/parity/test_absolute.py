@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla import World
 from pytest_vla.plan.choices import PRECISIONS
 from pytest_vla.plan.task import with_protocol
 from tests.support.data import libero_data
@@ -55,7 +54,7 @@ def rows_of(number: int, actions: np.ndarray, precision: str) -> dict[str, np.nd
 
 
 def precision_of(number: int) -> str:
-    """Of every other task's actions: X-VLA's and lerobot's loops give them in single precision, vla-eval's in double."""
+    """Of a task's actions: X-VLA's and lerobot's loops give them in single precision, vla-eval's in double."""
     return PRECISIONS[number % 2]
 
 
