@@ -24,7 +24,7 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, CONTROLLER_6D, COSTS_ALL, ONE_OPENS, SINGLE, steps_to_hold
+from pytest_vla.plan.choices import ABSOLUTE, CONTROLLER_6D, COSTS_ALL, ONE_OPENS, SINGLE, picture_steps, steps_to_hold
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
@@ -307,7 +307,9 @@ def _run_session(
         is_6d = gives_6d(traits_of(policy), task.protocol)
         size = POSE_6D_SIZE if is_6d else task.protocol.action_size
         prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan, prompt)
+        turn = picture_steps(task.protocol.wrist_transform or task.protocol.image_transform)[0][0]
+        wanted_of = conditions.wishes, conditions.alone
+        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 

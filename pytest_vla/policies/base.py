@@ -167,6 +167,7 @@ class Episode:
             chunks.
         prompt: the instruction in the evaluator's template for a language model (``--vla-evaluator=openvla``); the
             instruction itself for evaluators without a template.
+        wrist_transform: how the wrist camera's pictures are turned; one of `pytest_vla.plan.choices.IMAGE_TRANSFORMS`.
     """
 
     case_id: str
@@ -181,6 +182,7 @@ class Episode:
     action_size: int = ACTION_SIZE
     replan: int | None = None
     prompt: str = ""
+    wrist_transform: str = "rotate_180"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)

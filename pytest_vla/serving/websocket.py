@@ -487,7 +487,10 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
     if not (replan is None or (type(replan) is int and replan >= 1)):
         raise BadRequest(f"replan: expected a number of steps, or none, got {_short(replan)}")
     prompt = _text(request.get("prompt", instruction), "prompt")
-    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone, replan=replan, prompt=prompt)
+    turn = _text(request.get("wrist_transform", Episode.wrist_transform), "wrist_transform")
+    names_and_seed = (case_id, suite, task, instruction, seed)
+    asked = _wishes(wishes), alone
+    return Episode(*names_and_seed, noise, *asked, replan=replan, prompt=prompt, wrist_transform=turn)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:
