@@ -402,7 +402,8 @@ _OF_TRAINING = frozenset(
     (
         *("peft_type", "task_type", "base_model_name_or_path", "revision", "inference_mode", "auto_mapping"),
         *("init_lora_weights", "loftq_config", "eva_config", "corda_config", "runtime_config", "qalora_group_size"),
-        *("peft_version",),
+        # The module that `megatron_config`, which is refused, would have imported.
+        *("megatron_core", "peft_version"),
     )
 )
 """Fields that decide nothing about answers, since all weights are replaced by the adapter's."""
