@@ -30,14 +30,12 @@ class Checkpoint:
         source: the page that names the checkpoint for LIBERO.
         replan: the number of steps of a chunk that its publishers execute if their evaluation differs from the
             checkpoint's config, or None to use the config.
-        offered: whether messages list it among the available policies.
     """
 
     name: str
     hub_id: str
     source: str
     replan: int | None = None
-    offered: bool = True
 
 
 _DOCS = "https://huggingface.co/docs/lerobot"
@@ -223,7 +221,6 @@ def _checkpoint(checkpoint: Checkpoint) -> PolicyType:
         lambda text, spec: _check_lerobot(checkpoint.hub_id, spec),
         lambda text, spec: _lerobot_digest(checkpoint.hub_id, spec),
         batches=True,
-        offered=checkpoint.offered,
     )
 
 
