@@ -125,10 +125,16 @@ def longest_steps(task: Task) -> int:
     return max([task.protocol.max_steps, *budgets])
 
 
-def deviations(task: Task, evaluator: Evaluator) -> dict[str, tuple[Any, Any]]:
-    """Return the fields in which a task's protocol differs from the evaluator's, with its own value last."""
+def deviations(task: Task, protocol: Protocol, evaluator: Evaluator) -> dict[str, tuple[Any, Any]]:
+    """Return the fields in which a protocol differs from the evaluator's, each with the evaluator's value first.
+
+    Args:
+        task: as its suite has it.
+        protocol: by which it runs.
+        evaluator: for the task's suite.
+    """
     meant = evaluator.task(task).protocol
-    pairs = ((field.name, getattr(meant, field.name), getattr(task.protocol, field.name)) for field in fields(Protocol))
+    pairs = ((field.name, getattr(meant, field.name), getattr(protocol, field.name)) for field in fields(Protocol))
     return {name: (wanted, has) for name, wanted, has in pairs if wanted != has}
 
 

@@ -215,8 +215,7 @@ def openvla_picture(picture: Picture, size: int = 224, *, crop: bool = True) -> 
     and resized again, which checkpoints need that were trained with random crops. The picture is turned by 180 degrees
     before, as LIBERO's suites give it. Raises VlaError as `jpeg_coded`.
     """
-    shown = resize_lanczos(jpeg_coded(picture), size, size)
-    return centre_crop(shown) if crop else shown
+    return transformed(picture, f"none > jpeg 95 > lanczos {size}" + " > crop 0.9" * crop)
 
 
 def jpeg_coded(picture: Picture, quality: int = 95) -> Picture:

@@ -111,12 +111,19 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 
 def evaluator_text(text: str) -> "str | Path":
     """Parse an evaluator's name, or the path of a TOML file."""
-    return folder_of(text) if text.endswith(".toml") else some_text(text)
+    if text.endswith(".toml"):
+        return folder_of(text)
+    if re.fullmatch(r"[\w.-]+", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an evaluator's name, or the path of a TOML file")
+    return text
 
 
 def success_text(text: str) -> str:
     """Parse a rule of success."""
-    steps_to_hold(text)
+    try:
+        steps_to_hold(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -172,7 +172,7 @@ def _evaluators(selection: Selection) -> list[str]:
             why = "" if settings.evaluator is not None else f", which --vla-model={settings.model} implies"
             at = f" at {evaluator.commit}" if evaluator.commit else ""
             notes[f"evaluator {evaluator.name}{why}: {evaluator.about} ({evaluator.source}{at})"] = None
-        differs: dict[str, tuple[object, object]] = dict(deviations(settings.as_run(task), evaluator))
+        differs: dict[str, tuple[object, object]] = deviations(task, settings.as_run(task).protocol, evaluator)
         if settings.replan is not None and evaluator.replan not in (None, settings.replan):
             differs["replan"] = evaluator.replan, settings.replan
         # Pictures are drawn by this machine's choice; a note of its own says so.

@@ -14,6 +14,7 @@ from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.fuzz.case_file import listed_cases
 from pytest_vla.plan.case import Case, but_last_part, parse_node_id, parse_search_id
+from pytest_vla.plan.choices import DRAWN
 from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.manifests import (
     Suite,
@@ -136,6 +137,12 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
     Raises:
         VlaError: a variation changes nothing in a task, or no task can have any.
     """
+    drawn = [task for task in tasks if task.protocol.starts == DRAWN]
+    if drawn and any(case.variation for case in cases):
+        raise VlaError(
+            f"the evaluator {drawn[0].protocol.evaluator} draws where things stand, but variations start from init "
+            "states: leave the variations out, or use another evaluator"
+        )
     by_name = {task.key: task for task in tasks if not task.varied}
     chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
     if settings.sample is not None:

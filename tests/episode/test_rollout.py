@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.episode.rollout import Conditions, run_episode
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.policies.tokens import TokenStatistics
@@ -341,3 +341,56 @@ def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
 )
 def test_what_is_given_beside_actions_is_checked(answer: Answer, reason: str) -> None:
     assert run(a_policy(lambda observation: answer)).record.reason == reason
+
+
+# When an episode has succeeded.
+
+
+class Blinking(World):
+    """A world whose goal holds after the given steps only."""
+
+    def __init__(self, holds: set[int]) -> None:
+        super().__init__(a_task())
+        self._holds = holds
+
+    def success(self) -> bool:
+        return self.steps in self._holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "holds", "outcome", "steps", "first"),
+    [
+        ("first", {3, 4, 5}, "success", 3, None),
+        ("held:3", {3, 5, 6, 7, 8}, "success", 7, 3),
+        ("held:3", {3, 4, 6, 7}, "failure", 20, 3),
+        ("end", {3, 20}, "success", 20, 3),
+        ("end", {20}, "success", 20, None),
+        ("end", {3, 19}, "failure", 20, 3),
+    ],
+)
+def test_success_is_first_or_lasts(rule: str, holds: set[int], outcome: str, steps: int, first: int | None) -> None:
+    task = with_protocol(a_task(), success=rule)
+    world = Blinking(holds)
+    record = run_episode(CASE, task, a_policy(lambda seen: SLOW), lambda *_: world, Conditions("mine")).record
+    assert (record.outcome, record.steps) == (outcome, steps)
+    assert record.metrics.get("first_success_step") == first
+    assert record.protocol.get("success", "first") == rule
+
+
+def test_a_gripper_of_minus_one_is_refused_where_zero_closes() -> None:
+    task = with_protocol(a_task(), gripper="one_opens", evaluator="openvla")
+    made = lambda task, variation: World(task, variation)  # noqa: E731
+    record = run_episode(CASE, task, a_policy(lambda seen: SLOW), made, Conditions("mine")).record
+    assert (record.outcome, record.reason) == ("error", "policy-range")
+    opening = np.array([0.5, 0.1, 0, 0, 0, 0, 1.0])
+    rollout = run_episode(CASE, task, a_policy(lambda seen: opening), made, Conditions("mine"))
+    assert rollout.trajectory is not None
+    assert set(rollout.trajectory.actions[:, 6]) == {-1.0}
+
+
+def test_a_prompt_is_beside_the_instruction() -> None:
+    seen = []
+    task = with_protocol(a_task(), prompt="In: {instruction}?")
+    policy = lambda episode: seen.append(episode) or (lambda observation: SLOW)  # noqa: E731
+    run_episode(CASE, task, policy, lambda task, variation: World(task, variation), Conditions("mine"))
+    assert (seen[0].instruction, seen[0].prompt) == ("turn on the stove", "In: turn on the stove?")

@@ -1,8 +1,8 @@
 """Pictures as OpenVLA's evaluation makes them, against TensorFlow's (tests/support/openvla_pictures.py); rotations."""
 
+import dataclasses
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import viewed_size
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Protocol
 from pytest_vla.policies import view
 from pytest_vla.policies.trial import draw_observation
 from tests.support.openvla_pictures import LARGER, SMALLER, pictures
@@ -69,6 +71,101 @@ def test_without_its_package_a_picture_is_refused_with_how_to_install_it(monkeyp
         view.jpeg_coded(pictures()["smooth"])
 
 
+# What an evaluator shows.
+
+
+def world_s(quaternion: list[float] | None = None) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(5)
+    turn = np.array(quaternion or [0.99, 0.05, -0.1, 0.02])
+    picture = generator.integers(0, 256, (2, 6, 8, 3), dtype=np.uint8)
+    return {
+        "agentview_image": picture[0],
+        "robot0_eye_in_hand_image": picture[1],
+        "robot0_eef_pos": np.array([0.1, -0.2, 1.1]),
+        "robot0_eef_quat": turn / np.linalg.norm(turn),
+        "robot0_gripper_qpos": np.array([0.04, -0.03]),
+        "state": np.arange(8.0),
+    }
+
+
+def under(**changes: Any) -> Protocol:
+    return dataclasses.replace(load_suite("libero_goal").protocol, **changes)
+
+
+def test_pictures_are_turned_and_the_wrists_may_be_turned_otherwise() -> None:
+    seen = world_s()
+    scene, wrist = seen["agentview_image"], seen["robot0_eye_in_hand_image"]
+    shown = view.policy_view(seen, under(wrist_transform="raw"))
+    assert np.array_equal(shown["agentview_image"], scene[:, ::-1])
+    assert np.array_equal(shown["robot0_eye_in_hand_image"], wrist[::-1])
+    assert np.array_equal(view.policy_view(seen, under())["robot0_eye_in_hand_image"], wrist[:, ::-1])
+    assert view.policy_view(seen)["agentview_image"] is scene
+
+
+def test_steps_of_a_transform_are_done_in_their_order() -> None:
+    picture = pictures()["smooth"]
+    padded = view.transformed(picture, "rotate_180 > pad 16")
+    assert np.array_equal(padded, view.resize_with_padding(np.ascontiguousarray(picture[:, ::-1]), 16, 16))
+    shown = view.transformed(picture, "none > jpeg 95 > lanczos 18 > crop 0.9")
+    assert np.array_equal(shown, view.openvla_picture(picture, 18))
+    assert viewed_size("rotate_180 > jpeg 95 > lanczos 224 > crop 0.9", (256, 256)) == (224, 224)
+    assert viewed_size("rotate_180", (360, 300)) == (360, 300)
+
+
+def test_the_state_is_the_worlds_or_as_the_evaluator_has_it() -> None:
+    seen = world_s()
+    assert np.array_equal(view.policy_view(seen, under())["state"], seen["state"])
+    for form, kind in (("axis_angle_float32", np.float32), ("axis_angle_antipodal", np.float64)):
+        state = view.policy_view(seen, under(state=form))["state"]
+        assert (state.dtype, state.shape) == (kind, (8,))
+        assert np.allclose(state[:3], seen["robot0_eef_pos"], atol=1e-7)
+        assert np.allclose(state[6:], seen["robot0_gripper_qpos"], atol=1e-7)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda parts: np.linalg.norm(parts) > 0.1))
+def test_all_forms_of_the_state_are_the_same_turn(parts: list[float]) -> None:
+    seen = world_s(parts)
+    wanted = Rotation.from_quat(seen["robot0_eef_quat"])
+    for form in ("axis_angle_float32", "axis_angle_antipodal"):
+        turn = view.state_of(seen, form)[3:6]
+        assert (wanted.inv() * Rotation.from_rotvec(turn)).magnitude() < 3e-3
+        longest = np.pi if form == "axis_angle_antipodal" else 2 * np.pi
+        assert np.linalg.norm(turn) <= longest + 1e-3
+
+
+def test_no_turn_is_zero() -> None:
+    seen = world_s([0.0, 0.0, 0.0, 1.0])
+    for form in ("axis_angle_float32", "axis_angle_antipodal"):
+        assert not view.state_of(seen, form)[3:6].any()
+
+
+@pytest.mark.parametrize(
+    ("rule", "given_value", "executed"),
+    [
+        *(("as_given", 0.3, 0.3), ("sign", -0.01, -1), ("sign", 0.0, 1), ("sign", 0.7, 1)),
+        *(("one_opens", 1.0, -1), ("one_opens", 0.0, 1), ("one_opens", 0.5, 0), ("one_opens", 0.51, -1)),
+    ],
+)
+def test_a_gripper_follows_the_rule(rule: str, given_value: float, executed: float) -> None:
+    assert view.gripper_of(given_value, rule) == executed
+
+
+def test_a_policy_that_says_that_minus_one_opens_is_not_converted() -> None:
+    def policy(episode: Any) -> Any: ...
+
+    assert view.converts_gripper(policy, under(gripper="one_opens"))
+    assert not view.converts_gripper(policy, under())
+    policy.traits = {"gripper": "1 opens, 0 closes"}  # type: ignore[attr-defined]
+    assert view.converts_gripper(policy, under(gripper="one_opens"))
+    policy.traits = {"gripper": "-1 opens, 1 closes"}  # type: ignore[attr-defined]
+    assert not view.converts_gripper(policy, under(gripper="one_opens"))
+    # vla-eval takes the sign of all.
+    assert view.converts_gripper(policy, under(gripper="sign"))
+
+
+# X-VLA's state and actions.
+
+
 PROTOCOL = load_suite("tabletop").protocol
 TURNS = st.lists(st.floats(-3.0, 3.0), min_size=3, max_size=3).map(np.array)
 
@@ -112,7 +209,7 @@ def test_an_action_of_six_numbers_is_a_pose_and_the_state_that_is_fed_back() -> 
 
 def test_x_vlas_state_is_the_controllers_pose() -> None:
     observation = draw_observation(np.random.default_rng(0), PROTOCOL)
-    state = view.policy_view(observation, replace(PROTOCOL, state="controller_6d"))["state"]
+    state = view.policy_view(observation, dataclasses.replace(PROTOCOL, state="controller_6d"))["state"]
     matrix = observation["controller_mat"]
     assert np.array_equal(state, [*observation["controller_pos"], *matrix[:, 0], *matrix[:, 1], 0.0])
     fed = np.arange(10.0)

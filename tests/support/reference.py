@@ -19,6 +19,10 @@ ARENA_PYTHON = REPOSITORY / ".venv-arena" / "bin" / "python"
 
 def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
     """What upstream does for these jobs (see upstream.py): arrays by ``jobN_NAME``. Skips without its environment."""
+    return _run_reference("upstream.py", {"assets": str(libero_data() / "assets"), "jobs": list(jobs)}, folder)
+
+
+def _run_reference(script: str, work: Mapping[str, Any], folder: Path) -> dict[str, np.ndarray]:
     if not PYTHON.exists():
         pytest.skip("upstream's environment is not made: make reference")
     data = libero_data()
@@ -27,8 +31,15 @@ def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, n
     names = {"benchmark_root": "", "bddl_files": "bddl_files", "init_states": "init_files", "assets": "assets"}
     config = "".join(f"{key}: {data / name}\n" for key, name in names.items())
     (folder / "config.yaml").write_text(f"{config}datasets: {folder}\n")
-    (folder / "jobs.json").write_text(json.dumps({"assets": str(data / "assets"), "jobs": list(jobs)}))
-    return _run([PYTHON, "-P", Path(__file__).with_name("upstream.py")], folder, {"LIBERO_CONFIG_PATH": str(folder)})
+    (folder / "jobs.json").write_text(json.dumps(work))
+    return _run([PYTHON, "-P", Path(__file__).with_name(script)], folder, {"LIBERO_CONFIG_PATH": str(folder)})
+
+
+def run_loops(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
+    """What published evaluators' loops do for these jobs (see evaluator_loops.py): arrays by ``jobN_NAME``."""
+    data = libero_data()
+    work = {"assets": str(data / "assets"), "bddl": str(data / "bddl_files"), "jobs": list(jobs)}
+    return _run_reference("evaluator_loops.py", work, folder)
 
 
 def run_upstream_arena(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:

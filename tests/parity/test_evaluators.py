@@ -1,0 +1,89 @@
+"""Published evaluators run beside us: what the policy gets and what the world does is equal, step by step."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import INSTALLED
+from pytest_vla.plan.evaluators import load_evaluator
+from pytest_vla.plan.task import Task, with_protocol
+from pytest_vla.policies.base import Episode, Session
+from tests.support import seeing
+from tests.support.reference import run_loops
+from tests.support.worlds import libero_task, world_of
+
+TASKS = (
+    ("libero_goal", "put_the_bowl_on_the_stove"),
+    ("libero_10", "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it"),
+    ("libero_90", "KITCHEN_SCENE8_turn_off_the_stove"),
+)
+EVALUATORS = ("openpi", "openvla", "openvla-oft", "lerobot", "groot-n1.5", "groot-n1.7", "vla-eval")
+EPISODES, STEPS = 3, 60
+CONVENTION = dict.fromkeys(("openvla", "openvla-oft", "groot-n1.5", "groot-n1.7"), "open") | {"x-vla": "absolute"}
+
+
+class Seen:
+    """A policy that answers from what it sees, and keeps it."""
+
+    def __init__(self, evaluator: str, task: Task) -> None:
+        self.convention, self.text = CONVENTION.get(evaluator, "signs"), task.language
+        self.processed = task.protocol.image_transform
+        self.pictures: list[np.ndarray] = []
+        self.states: list[np.ndarray] = []
+
+    def __call__(self, episode: Episode) -> Session:
+        def act(observation: Any) -> np.ndarray:
+            names = ("agentview_image", "robot0_eye_in_hand_image")
+            pictures, state = [observation[name] for name in names], observation["state"]
+            self.pictures.append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
+            self.states.append(state)
+            return seeing.chunk_of(pictures, state, self.text, self.convention)
+
+        return act
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVALUATORS)
+def test_episodes_are_the_evaluators_own(name: str, tmp_path: Path) -> None:
+    """Three tasks, three episodes, 60 steps: pictures, state, executed action, positions and success."""
+    evaluator = load_evaluator(name)
+    tasks = [with_protocol(evaluator.task(libero_task(*each)), textures=INSTALLED, max_steps=STEPS) for each in TASKS]
+    if "openvla" in name:
+        # What TensorFlow makes of a picture is tested elsewhere: here both policies get the turned picture.
+        tasks = [with_protocol(task, image_transform="rotate_180") for task in tasks]
+    jobs = [
+        {
+            "evaluator": name,
+            "suite": suite,
+            "task": stem,
+            "language": task.language,
+            "states": world_of(suite, stem).init_states[:EPISODES].tolist(),
+            "episodes": EPISODES,
+            "steps": STEPS,
+        }
+        for (suite, stem), task in zip(TASKS, tasks, strict=True)
+    ]
+    upstream = run_loops(jobs, tmp_path)
+    for number, task in enumerate(tasks):
+        for episode in range(EPISODES):
+            theirs = {
+                key: upstream[f"job{number}_{episode}_{key}"]
+                for key in ("pictures", "state", "action", "qpos", "success")
+            }
+            policy, pool = Seen(name, task), WorldPool(allow_versions=False)
+            case = Case(task.suite, task.name, episode)
+            rollout = run_episode(case, task, policy, pool, Conditions("seen", replan=evaluator.replan, premises=False))
+            where = (name, task.name, episode)
+            assert rollout.record.outcome in ("success", "failure"), (where, rollout.record.message)
+            assert rollout.trajectory is not None
+            assert np.array_equal(rollout.trajectory.actions, np.clip(theirs["action"], -1, 1)), where
+            assert np.array_equal(rollout.trajectory.qpos, theirs["qpos"]), where
+            assert (rollout.record.outcome == "success") == bool(theirs["success"][-1]), where
+            assert np.array_equal(np.array(policy.states), theirs["state"]), where
+            assert np.array_equal(np.array(policy.pictures), theirs["pictures"]), where
+            pool.close()

@@ -1,0 +1,210 @@
+"""Evaluators as values: the built-in ones against the facts of their sources, and a user's own files."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import MOST_IN_STREAM, picture_steps, scene_draw, steps_to_hold
+from pytest_vla.plan.evaluators import (
+    SEEDS,
+    built_in_evaluators,
+    deviations,
+    evaluator_names,
+    load_evaluator,
+    longest_steps,
+)
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Protocol, recorded_protocol
+
+SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90")
+# As the sources print them; GR00T N1.5's 1,000 steps of libero_10 end at its environment's horizon.
+BUDGETS = {
+    "openpi": (220, 280, 300, 520, 400),
+    "openvla": (220, 280, 300, 520, 400),
+    "openvla-oft": (220, 280, 300, 520, 400),
+    "lerobot": (280, 280, 300, 520, 400),
+    "groot-n1.5": (220, 280, 600, 1000 - 10, 400),
+    "groot-n1.7": (720, 720, 720, 720, 720),
+    "x-vla": (800, 800, 800, 900, 800),
+    "vla-eval": (220, 280, 300, 520, 400),
+}
+CHUNKS = {"openpi": 5, "openvla": 1, "openvla-oft": 8, "groot-n1.5": 1, "groot-n1.7": 8}
+MINE = """
+extends = "openpi"
+about = "ours with more steps"
+replan = 10
+
+[max_steps]
+libero_10 = 600
+
+[protocol]
+image_size = [128, 128]
+"""
+
+
+def protocol_of(evaluator: str, suite: str = "libero_goal") -> Protocol:
+    return load_evaluator(evaluator).task(load_suite(suite).tasks[0]).protocol
+
+
+def test_step_budgets_and_chunks_are_the_sources() -> None:
+    assert set(BUDGETS) == {each.name for each in built_in_evaluators()}
+    for name, budgets in BUDGETS.items():
+        assert tuple(protocol_of(name, suite).max_steps for suite in SUITES) == budgets
+        assert load_evaluator(name).replan == CHUNKS.get(name)
+        assert load_evaluator(name).commit
+
+
+def test_ours_changes_nothing() -> None:
+    task = load_suite("tabletop").tasks[0]
+    assert load_evaluator("ours").task(task) is task
+    assert deviations(task, task.protocol, load_evaluator("ours")) == {}
+    assert evaluator_names()[0] == "ours"
+
+
+def test_records_of_a_suites_own_protocol_are_as_before() -> None:
+    table = load_suite("libero_goal").protocol.table()
+    assert set(table) == {
+        *("max_steps", "settle_steps", "settle_action", "control_freq", "init_states", "image_size", "cameras"),
+        *("image_transform", "out_of_range", "init_state", "textures"),
+    }
+    assert protocol_of("openpi").table() == {
+        **table,
+        "evaluator": "openpi",
+        "scenes": "stream 7",
+        "image_transform": "rotate_180 > pad 224",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(BUDGETS))
+def test_a_records_protocol_gives_the_task_back(name: str) -> None:
+    task = load_suite("libero_goal").tasks[0]
+    then = load_evaluator(name).task(task)
+    found = recorded_protocol(task, then.protocol.table())
+    # The number of init states is the data's.
+    assert dataclasses.replace(found.protocol, init_states=then.protocol.init_states) == then.protocol
+    assert recorded_protocol(then, task.protocol.table()).protocol.evaluator == "ours"
+
+
+def test_it_is_for_suites_with_libero_s_tasks() -> None:
+    openpi = load_evaluator("openpi")
+    assert openpi.task(load_suite("libero_para").tasks[0]).protocol.max_steps == 300
+    assert openpi.task(load_suite("libero_plus_10").tasks[0]).protocol.max_steps == 520
+    for suite in ("tabletop", "vla_arena_static_obstacles"):
+        task = load_suite(suite).tasks[0]
+        assert not openpi.knows(task)
+        with pytest.raises(VlaError, match=f"openpi has no protocol for {suite}: it is for libero_spatial, .*ours"):
+            openpi.task(task)
+
+
+def test_drawn_starts_have_one_for_each_seed() -> None:
+    protocol = protocol_of("groot-n1.7")
+    assert (protocol.starts, protocol.init_states, protocol.settle_steps) == ("drawn", SEEDS, 0)
+
+
+def test_the_longest_budget_is_of_all() -> None:
+    longest = [longest_steps(load_suite(suite).tasks[0]) for suite in SUITES]
+    assert longest == [max(budgets) for budgets in zip(*BUDGETS.values(), strict=True)]
+    tabletop = load_suite("tabletop").tasks[0]
+    assert longest_steps(tabletop) == tabletop.protocol.max_steps
+
+
+def test_a_file_of_ones_own_extends_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    mine = load_evaluator(str(tmp_path / "mine.toml"))
+    assert (mine.name, mine.replan, mine.episodes) == ("mine", 10, 50)
+    task = load_suite("libero_10").tasks[0]
+    assert deviations(task, mine.task(task).protocol, load_evaluator("openpi")) == {
+        "max_steps": (520, 600),
+        "image_size": ((256, 256), (128, 128)),
+        "evaluator": ("openpi", "mine"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("max_steps = 3", r"max_steps: expected a table"),
+        ("[max_steps]\nlibero_goal = 0", r"\[max_steps\] libero_goal: expected 1 or more"),
+        ("[max_steps]\nlibero_goal = true", r"\[max_steps\] libero_goal: expected a whole number"),
+        ("about = 3", "about: expected a text"),
+        ('extends = "openpj"', "no evaluator 'openpj'.*openpi"),
+        ('extends = "ours"', "extends: expected one of"),
+        ("replans = 3", "unknown replans.*replan"),
+        ('extends = "openpi"\n[protocol]\nscene = "seed"', "unknown scene.*scenes"),
+        ('extends = "openpi"\n[protocol]\nscenes = "stream"', "scenes is 'stream', expected 'seed'"),
+        (
+            'extends = "openpi"\n[protocol]\nimage_transform = "rotate_180 > pad 0"',
+            "the step 'pad 0', expected one of pad 1",
+        ),
+        ('extends = "openpi"\n[protocol]\nwrist_transform = "turned"', "not one of none, rotate_180, raw"),
+        ('extends = "openpi"\n[protocol]\nprompt = "do it"', "prompt has no {instruction}"),
+        ('extends = "openpi"\n[protocol]\nimage_size = [0, 3]', r"image_size is not \[height, width\]"),
+        ('extends = "openpi"\n[protocol]\nsettle_action = [0, 1]', "settle_action has no seven numbers"),
+        ('extends = "openpi"\n[protocol]\nsettle_steps = -1', "settle_steps is no whole number"),
+        ('extends = "openpi"\n[protocol]\ngripper = "up"', "gripper is not one of as_given"),
+        ('extends = "openpi"\n[protocol]\nsuccess = "held"', "success is 'held', expected first, held:K"),
+        ("about = [", "cannot be read as TOML"),
+        ("", r"no \[max_steps\]"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(VlaError, match=told):
+        load_evaluator(str(file))
+
+
+def test_a_name_is_the_files_own(tmp_path: Path) -> None:
+    for name, told in (("openpi.toml", "openpi is a built-in evaluator"), ("a b.toml", "the file's name")):
+        (tmp_path / name).write_text(MINE)
+        with pytest.raises(VlaError, match=told):
+            load_evaluator(str(tmp_path / name))
+    with pytest.raises(VlaError, match="cannot be read"):
+        load_evaluator(str(tmp_path / "none.toml"))
+    with pytest.raises(VlaError, match=r"no evaluator 'openpie'.*Did you mean openpi"):
+        load_evaluator("openpie")
+
+
+# The grammars.
+
+
+def test_scenes_of_a_seed_and_of_a_stream() -> None:
+    assert scene_draw("seed", 7) == (7, 0, 0)
+    assert scene_draw("seed+142", 7) == (149, 0, 0)
+    assert scene_draw("seed+1000 after 1 reset", 7) == (1007, 0, 1)
+    assert scene_draw("stream 7", 49) == (7, 49, 0)
+    for scenes, seed in (
+        ("stream 7", MOST_IN_STREAM),
+        ("seed+1", 2**32 - 1),
+        ("stream -1", 0),
+        ("seed + 1", 0),
+        ("", 0),
+    ):
+        with pytest.raises(VlaError):
+            scene_draw(scenes, seed)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read in (picture_steps, steps_to_hold, lambda said: scene_draw(said, 0)):
+        try:
+            read(text)
+        except VlaError:
+            continue
+
+
+def test_steps_of_pictures() -> None:
+    assert picture_steps("rotate_180 > jpeg 95 > lanczos 224 > crop 0.9") == (
+        *(("rotate_180", 0), ("jpeg", 95), ("lanczos", 224), ("crop", 0.9)),
+    )
+    for wrong in ("pad 224", "rotate_180 > pad", "rotate_180 > pad 2.5", "rotate_180 > crop 0", "rotate_180>pad 3"):
+        with pytest.raises(VlaError):
+            picture_steps(wrong)
+
+
+def test_how_long_a_goal_has_to_hold() -> None:
+    assert [steps_to_hold(each) for each in ("first", "held:20", "end")] == [1, 20, None]
