@@ -115,6 +115,7 @@ def action_of(name: str, row: np.ndarray) -> np.ndarray:
         action[-1] = np.sign(2 * (action[-1] - 0.0) / (1.0 - 0.0) - 1)
         action[-1] = action[-1] * -1.0
     if name == "groot-n1.5":
+        action = action.astype(np.float32)
         action[-1] = np.sign(1 - 2 * (action[-1] - 0.0) / (1.0 - 0.0))
     if name == "x-vla":
         # Position, rotation as six numbers, gripper; in single precision.
@@ -162,7 +163,7 @@ def run(job: dict, folder: str, out: dict, prefix: str) -> None:
                 if name == "x-vla":
                     fed = np.array([*chunk[-1][:9], 0.0])
             action = action_of(name, plan.popleft())
-            observation, _, done, _ = env.step(action if action.dtype == np.float32 else action.tolist())
+            observation, _, done, _ = env.step(action if name in ("x-vla", "lerobot") else action.tolist())
             rows["action"].append(action)
             rows["qpos"].append(data.qpos.copy())
             rows["success"].append(bool(done))
@@ -229,7 +230,7 @@ def run_lerobot(job: dict, out: dict, prefix: str) -> None:
     ]
     plans: list[deque] = [deque() for _ in range(count)]
     for _ in range(job["steps"]):
-        actions = np.zeros((count, 7))
+        actions = np.zeros((count, 7), dtype=np.float32)
         shown = process.observation(preprocess_observation(observation))
         for each, (plan, row) in enumerate(zip(plans, rows, strict=True)):
             if not plan:

@@ -14,6 +14,9 @@ from scipy.spatial.transform import Rotation
 from tests.support.data import REPOSITORY, arena_data, libero_data
 
 PYTHON = REPOSITORY / ".venv-ref" / "bin" / "python"
+LEROBOT_PYTHON = REPOSITORY / ".venv-lerobot-latest" / "bin" / "python"
+"""The newest lerobot, with its own LIBERO environment."""
+
 ARENA_PYTHON = REPOSITORY / ".venv-arena" / "bin" / "python"
 
 
@@ -22,7 +25,7 @@ def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, n
     return _run_reference("upstream.py", {"assets": str(libero_data() / "assets"), "jobs": list(jobs)}, folder)
 
 
-def _run_reference(script: str, work: Mapping[str, Any], folder: Path) -> dict[str, np.ndarray]:
+def _run_reference(script: str, work: Mapping[str, Any], folder: Path, python: Path = PYTHON) -> dict[str, np.ndarray]:
     if not PYTHON.exists():
         pytest.skip("upstream's environment is not made: make reference")
     data = libero_data()
@@ -32,14 +35,15 @@ def _run_reference(script: str, work: Mapping[str, Any], folder: Path) -> dict[s
     config = "".join(f"{key}: {data / name}\n" for key, name in names.items())
     (folder / "config.yaml").write_text(f"{config}datasets: {folder}\n")
     (folder / "jobs.json").write_text(json.dumps(work))
-    return _run([PYTHON, "-P", Path(__file__).with_name(script)], folder, {"LIBERO_CONFIG_PATH": str(folder)})
+    return _run([python, "-P", Path(__file__).with_name(script)], folder, {"LIBERO_CONFIG_PATH": str(folder)})
 
 
 def run_loops(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
     """What published evaluators' loops do for these jobs (see evaluator_loops.py): arrays by ``jobN_NAME``."""
     data = libero_data()
     work = {"assets": str(data / "assets"), "bddl": str(data / "bddl_files"), "jobs": list(jobs)}
-    return _run_reference("evaluator_loops.py", work, folder)
+    is_lerobots = LEROBOT_PYTHON.exists() and all(each["evaluator"] == "lerobot" for each in jobs)
+    return _run_reference("evaluator_loops.py", work, folder, LEROBOT_PYTHON if is_lerobots else PYTHON)
 
 
 def run_upstream_arena(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
