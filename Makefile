@@ -109,6 +109,21 @@ ray: setup .venv-ray/.installed ## the tests of --vla-ray, with Ray itself and c
 	$(PIP) $(ADD) -c constraints.txt --target .venv-torch --upgrade torch
 	@touch $@
 
+PYTHON312 ?= $(firstword $(shell command -v python3.12 2>/dev/null; ls -d $$HOME/.pyenv/versions/3.12*/bin/python 2>/dev/null))
+
+.PHONY: lerobot-latest
+lerobot-latest: setup reference .venv-lerobot-latest/.installed ## lerobot's policies and its LIBERO environment, with lerobot 0.6 and Python 3.12 (5 GB)
+	PYTHONPATH=$(CURDIR) .venv-lerobot-latest/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py \
+		tests/policies/test_lerobot_policy.py tests/policies/test_lerobot_inputs.py tests/policies/test_lerobot_files.py
+	$(PYTEST) -m slow "tests/parity/test_evaluators.py::test_episodes_are_the_evaluators_own[lerobot]"
+
+.venv-lerobot-latest/.installed: lerobot-latest.txt | $(STAMP)
+	@test -n "$(PYTHON312)" || { echo "lerobot 0.6 needs Python 3.12: install it, or say make PYTHON312=/path/to/python" >&2; exit 1; }
+	@test -x .venv-lerobot-latest/bin/python || $(PYTHON312) -m venv .venv-lerobot-latest
+	.venv-lerobot-latest/bin/python -m pip --disable-pip-version-check $(ADD) -r lerobot-latest.txt
+	.venv-lerobot-latest/bin/python -m pip --disable-pip-version-check $(ADD) --no-deps lerobot==0.6.0 hf-libero==0.1.4
+	@touch $@
+
 .PHONY: lerobot
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
 	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
@@ -207,5 +222,5 @@ demo: setup ## the suite tabletop with an expert, learned and at random: reports
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-torch .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-ray .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
+	rm -rf $(VENV) .venv-torch .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-lerobot-latest .venv-language .venv-ray .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
