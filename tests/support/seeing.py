@@ -19,7 +19,7 @@ def chunk_of(pictures: list[np.ndarray], state: np.ndarray, text: str, conventio
     """A chunk (10, 7) or (10, 10) that depends on every pixel, on the state in float32 and on the text.
 
     The arm moves a little; the gripper is in the convention of the evaluator's policies: ``signs`` (-1 opens), ``open``
-    (1 opens, 0 closes) or ``absolute`` (X-VLA's (10, 10): poses near the state's, with six numbers for the turn, and
+    (1 opens, 0 closes) or ``absolute`` (X-VLA's (10, 10): poses near the state's, six numbers for the rotation, and
     a gripper of which more than .5 closes).
     """
     seed = digest(*pictures, np.asarray(state, dtype=np.float32)) + text.encode()
