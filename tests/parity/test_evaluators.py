@@ -34,7 +34,8 @@ class Seen:
     """A policy that answers from what it sees, and keeps it."""
 
     def __init__(self, evaluator: str, task: Task) -> None:
-        self.convention, self.text = CONVENTION.get(evaluator, "signs"), task.language
+        self.evaluator, self.text = evaluator, task.language
+        self.convention = CONVENTION.get(evaluator, "signs")
         self.processed = task.protocol.image_transform
         own = {"action_size": 10, "action_convention": "absolute", "rotation": "rotation_6d"}
         self.traits = Traits(**own) if self.convention == "absolute" else Traits()
@@ -47,7 +48,7 @@ class Seen:
             pictures, state = [observation[name] for name in names], observation["state"]
             self.pictures.append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
             self.states.append(state)
-            return seeing.chunk_of(pictures, state, self.text, self.convention)
+            return seeing.chunk_of(pictures, seeing.looked_at(self.evaluator, state), self.text, self.convention)
 
         return act
 
@@ -133,6 +134,8 @@ def test_episodes_are_the_evaluators_own(name: str, tmp_path: Path) -> None:
             assert np.array_equal(rollout.trajectory.actions, executed), where
             assert np.array_equal(rollout.trajectory.qpos, theirs["qpos"]), where
             assert (rollout.record.outcome == "success") == bool(theirs["success"][-1]), where
-            assert np.array_equal(np.array(policy.states), theirs["state"]), where
+            # torch's arccosine in single precision, and numpy's, differ in the last place.
+            away = np.abs(np.array(policy.states) - theirs["state"]).max()
+            assert away <= (2.4e-7 * 2 if name == "lerobot" else 0), where
             assert np.array_equal(np.array(policy.pictures), theirs["pictures"]), where
             pool.close()

@@ -158,7 +158,9 @@ def run(job: dict, folder: str, out: dict, prefix: str) -> None:
                 rows["pictures"].append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
                 rows["state"].append(state)
                 # A policy of TensorFlow's pictures could not be asked here: it answers from the unprocessed ones.
-                chunk = seeing.chunk_of(pictures, state, job["language"], CONVENTION.get(name, "signs"))
+                chunk = seeing.chunk_of(
+                    pictures, seeing.looked_at(name, state), job["language"], CONVENTION.get(name, "signs")
+                )
                 plan.extend(chunk[: EXECUTED.get(name, seeing.CHUNK)])
                 if name == "x-vla":
                     fed = np.array([*chunk[-1][:9], 0.0])
@@ -239,7 +241,7 @@ def run_lerobot(job: dict, out: dict, prefix: str) -> None:
                 state = shown["observation.state"][each].numpy()
                 row["pictures"].append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
                 row["state"].append(state)
-                plan.extend(seeing.chunk_of(pictures, state, job["language"], "signs"))
+                plan.extend(seeing.chunk_of(pictures, seeing.looked_at("lerobot", state), job["language"], "signs"))
             actions[each] = plan.popleft()
         observation, _, done, _, _ = batch.step(actions)
         for each, row in enumerate(rows):

@@ -15,6 +15,11 @@ def digest(*arrays: np.ndarray) -> bytes:
     return content.digest()
 
 
+def looked_at(evaluator: str, state: np.ndarray) -> np.ndarray:
+    """What the policy goes by of a state: lerobot's rotation, which torch computes, is left out, since it may round up."""
+    return np.concatenate([state[:3], state[6:]]) if evaluator == "lerobot" else state
+
+
 def chunk_of(pictures: list[np.ndarray], state: np.ndarray, text: str, convention: str) -> np.ndarray:
     """A chunk (10, 7) or (10, 10) that depends on every pixel, on the state in float32 and on the text.
 
