@@ -123,7 +123,7 @@ def test_findings_of_each_suite_and_the_exit_by_errors_alone(capsys: pytest.Capt
 
 def test_warnings_alone_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "--vla-model=random")
-    assert "random declares: nothing, so only the trial can find mismatches" in out
+    assert "random declares: gripper '-1 opens, 1 closes'" in out
     assert "tabletop: 2 warnings" in out
     assert [line.split()[1] for line in out.splitlines() if line.startswith("  warning")] == ["VLA-P107:", "VLA-P108:"]
 

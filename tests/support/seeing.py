@@ -16,7 +16,7 @@ def digest(*arrays: np.ndarray) -> bytes:
 
 
 def looked_at(evaluator: str, state: np.ndarray) -> np.ndarray:
-    """What the policy goes by of a state: lerobot's rotation, which torch computes, is left out, since it may round up."""
+    """What the policy goes by of a state; lerobot's rotation, which torch computes, is left out: it may round up."""
     return np.concatenate([state[:3], state[6:]]) if evaluator == "lerobot" else state
 
 
