@@ -157,7 +157,7 @@ reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slo
 .venv-ref/.installed: reference.txt constraints.txt .venv-torch/.installed | $(STAMP)
 	$(BIN)/python scripts/side_environment.py .venv-ref
 	$(PIP) --python .venv-ref $(ADD) -c constraints.txt -r reference.txt
-	$(PIP) --python .venv-ref $(ADD) --no-deps hf-libero==0.1.4
+	$(PIP) --python .venv-ref $(ADD) --no-deps hf-libero==0.1.4 openpi-client==0.1.2 vla-eval==0.8.0
 	@touch $@
 
 .PHONY: arena

@@ -33,8 +33,8 @@ CONVENTION = dict.fromkeys(("openvla", "openvla-oft", "groot-n1.5", "groot-n1.7"
 class Seen:
     """A policy that answers from what it sees, and keeps it."""
 
-    def __init__(self, evaluator: str, task: Task) -> None:
-        self.evaluator, self.text = evaluator, task.language
+    def __init__(self, evaluator: str, task: Task, *, is_blind: bool = False) -> None:
+        self.evaluator, self.text, self.is_blind = evaluator, task.language, is_blind
         self.convention = CONVENTION.get(evaluator, "signs")
         self.processed = task.protocol.image_transform
         own = {"action_size": 10, "action_convention": "absolute", "rotation": "rotation_6d"}
@@ -45,7 +45,8 @@ class Seen:
     def __call__(self, episode: Episode) -> Session:
         def act(observation: Any) -> np.ndarray:
             names = ("agentview_image", "robot0_eye_in_hand_image")
-            pictures, state = [observation[name] for name in names], observation["state"]
+            pictures = [] if self.is_blind else [observation[name] for name in names]
+            state = observation["state"]
             self.pictures.append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
             self.states.append(state)
             return seeing.chunk_of(pictures, seeing.looked_at(self.evaluator, state), self.text, self.convention)
@@ -94,6 +95,62 @@ def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
     assert len(scenes()) == 25
     for task in sorted(scenes())[part::4]:
         compare_scenes(task)
+
+
+LOOPS = Path(__file__).with_name("golden") / "evaluator_loops.json"
+BLIND_STEPS = 40
+
+
+def blind_jobs(name: str) -> list[dict[str, Any]]:
+    """An evaluator's first two episodes of each task, for a policy that sees no pictures, which processors round."""
+    shared = {"evaluator": name, "blind": True, "episodes": 2, "steps": BLIND_STEPS}
+    return [
+        {
+            **shared,
+            "suite": suite,
+            "task": stem,
+            "language": libero_task(suite, stem).language,
+            "states": world_of(suite, stem).init_states[:2].tolist(),
+        }
+        for suite, stem in TASKS
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "vla-eval"])
+def test_blind_episodes_are_upstreams(name: str) -> None:
+    """Executed actions and joint positions of 40 steps, as upstream's loop has them (evaluator_loops.json)."""
+    expected = json.loads(LOOPS.read_text())[name]
+    evaluator = load_evaluator(name)
+    for suite, stem in TASKS:
+        task = with_protocol(evaluator.task(libero_task(suite, stem)), max_steps=BLIND_STEPS)
+        pool = WorldPool(allow_versions=False)
+        for episode in range(2):
+            case = Case(task.suite, task.name, episode)
+            policy = Seen(name, task, is_blind=True)
+            rollout = run_episode(case, task, policy, pool, Conditions("seen", replan=evaluator.replan, premises=False))
+            assert rollout.trajectory is not None, rollout.record.message
+            found = seeing.digest(rollout.trajectory.actions, rollout.trajectory.qpos).hex()[:16]
+            assert found == expected[f"{suite}/{stem}"][episode], (name, stem, episode)
+        pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "vla-eval"])
+def test_the_golden_of_blind_episodes_is_upstreams(name: str, tmp_path: Path) -> None:
+    assert golden_of(blind_jobs(name), tmp_path) == json.loads(LOOPS.read_text())[name]
+
+
+def golden_of(jobs: list[dict[str, Any]], folder: Path) -> dict[str, list[str]]:
+    """By task, the digest of each episode's executed actions and joint positions, from upstream."""
+    upstream, found = run_loops(jobs, folder), {}
+    for number, job in enumerate(jobs):
+        digests = []
+        for episode in range(job["episodes"]):
+            actions = upstream[f"job{number}_{episode}_action"].astype(np.float64)
+            executed = actions if job["evaluator"] == "x-vla" else np.clip(actions, -1, 1)
+            digests.append(seeing.digest(executed, upstream[f"job{number}_{episode}_qpos"]).hex()[:16])
+        found[f"{job['suite']}/{job['task']}"] = digests
+    return found
 
 
 @pytest.mark.slow

@@ -3,9 +3,9 @@
     python evaluator_loops.py JOBS.json OUT.npz
 
 JOBS.json: {"assets": folder, "bddl": folder, "jobs": [{"evaluator": name, "suite": suite, "task": stem, "language":
-text, "states": [[...], ...], "episodes": n, "steps": n, "resets": n}]}. A job runs the episodes 0 to n - 1 of a task;
-or, with `resets`, nothing but that number of an evaluator's resets, whose fixtures it writes. Sources: see the
-evaluators' files in suites/libero/evaluators.
+text, "states": [[...], ...], "episodes": n, "steps": n, "blind": bool, "resets": n}]}. A job runs the episodes 0 to
+n - 1 of a task, with a policy that sees no pictures if it is blind; or, with `resets`, nothing but that number of an
+evaluator's resets, whose fixtures it writes. Sources: see the evaluators' files in suites/libero/evaluators.
 """
 
 import importlib.util
@@ -90,14 +90,9 @@ def axis_angle_float32(quaternion: np.ndarray) -> np.ndarray:
     return (given[0, :3] / sine * (2.0 * torch.acos(w))).numpy()
 
 
-def seen(name: str, observation: dict, env: object) -> tuple[list[np.ndarray], np.ndarray]:
-    """What the evaluator's policy gets: pictures and state."""
-    scene, wrist = observation["agentview_image"], observation["robot0_eye_in_hand_image"]
-    pictures = [scene[::-1, ::-1], wrist if name == "x-vla" else wrist[::-1, ::-1]]
-    if name == "openpi":
-        from openpi_client.image_tools import convert_to_uint8, resize_with_pad
-
-        pictures = [convert_to_uint8(resize_with_pad(np.ascontiguousarray(each), 224, 224)) for each in pictures]
+def seen(name: str, observation: dict, env: object, blind: bool) -> tuple[list[np.ndarray], np.ndarray]:
+    """What the evaluator's policy gets: pictures, none if it is blind, and state."""
+    pictures = [] if blind else pictures_of(name, observation)
     if name == "x-vla":
         controller = env.env.robots[0].controller  # type: ignore[attr-defined]
         turn = controller.ee_ori_mat
@@ -106,6 +101,20 @@ def seen(name: str, observation: dict, env: object) -> tuple[list[np.ndarray], n
     parts = [observation["robot0_eef_pos"], turn_of(observation["robot0_eef_quat"])]
     state = np.concatenate([*parts, observation["robot0_gripper_qpos"]])
     return pictures, state.astype(np.float32) if name == "lerobot" else state
+
+
+def pictures_of(name: str, observation: dict) -> list[np.ndarray]:
+    """What the evaluator's policy sees of the scene and from the wrist.
+
+    TensorFlow's steps of OpenVLA are left out on both sides: they are tested on their own.
+    """
+    scene, wrist = observation["agentview_image"], observation["robot0_eye_in_hand_image"]
+    pictures = [scene[::-1, ::-1], wrist if name == "x-vla" else wrist[::-1, ::-1]]
+    if name == "openpi":
+        from openpi_client.image_tools import convert_to_uint8, resize_with_pad
+
+        pictures = [convert_to_uint8(resize_with_pad(np.ascontiguousarray(each), 224, 224)) for each in pictures]
+    return pictures
 
 
 def action_of(name: str, row: np.ndarray) -> np.ndarray:
@@ -137,7 +146,7 @@ CONVENTION = {"openvla": "open", "openvla-oft": "open", "groot-n1.5": "open", "g
 
 
 def run(job: dict, folder: str, out: dict, prefix: str) -> None:
-    name, scenes = job["evaluator"], Scenes(job, folder)
+    name, scenes = job["evaluator"], Scenes(job, folder, drawing=not job.get("blind"))
     for episode in range(job["episodes"]):
         observation = scenes.begin(episode)
         env = scenes.env
@@ -153,11 +162,10 @@ def run(job: dict, folder: str, out: dict, prefix: str) -> None:
         rows["qpos"].append(data.qpos.copy())
         for _ in range(job["steps"]):
             if not plan:
-                pictures, state = seen(name, observation, env)
+                pictures, state = seen(name, observation, env, bool(job.get("blind")))
                 state = state if fed is None else fed
                 rows["pictures"].append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
                 rows["state"].append(state)
-                # A policy of TensorFlow's pictures could not be asked here: it answers from the unprocessed ones.
                 chunk = seeing.chunk_of(
                     pictures, seeing.looked_at(name, state), job["language"], CONVENTION.get(name, "signs")
                 )
@@ -274,9 +282,9 @@ def main() -> None:
     for number, job in enumerate(work["jobs"]):
         if job.get("resets"):
             resets(job, work["bddl"], out, f"job{number}")
-        elif job["evaluator"] == "vla-eval":
+        elif job["evaluator"] == "vla-eval" and not job.get("blind"):
             run_vla_eval(job, out, f"job{number}")
-        elif job["evaluator"] == "lerobot" and importlib.util.find_spec("lerobot"):
+        elif job["evaluator"] == "lerobot" and not job.get("blind") and importlib.util.find_spec("lerobot"):
             run_lerobot(job, out, f"job{number}")
         else:
             run(job, work["bddl"], out, f"job{number}")
