@@ -185,6 +185,7 @@ environment-names:
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; pictures; intervals
 	$(BIN)/python benchmarks/physics.py
 	$(BIN)/python benchmarks/physics.py --profiles
+	$(BIN)/python benchmarks/physics.py --control
 	$(BIN)/python benchmarks/movers.py
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/episode.py

@@ -2,6 +2,7 @@
 
 python benchmarks/physics.py [SUITE TASK]      # beside upstream, whose environment `make reference` makes
 python benchmarks/physics.py --profiles        # steps as robosuite 1.4.0 and 1.5.1 make them, beside bare MuJoCo
+python benchmarks/physics.py --control         # steps with poses (absolute) beside steps with changes (relative)
 """
 
 import statistics
@@ -78,6 +79,33 @@ def profiles() -> None:
     )
 
 
+def control() -> None:
+    """Print the table of steps whose actions are poses, beside steps whose actions are changes of the pose.
+
+    Both drive the arm about the same pose, in turn, from the same state.
+    """
+    libero_data()
+    rows: list[tuple[str, ...]] = [("scene", "relative ms", "absolute ms", "ratio", "wanted")]
+    for suite, name in PROFILES[:2]:
+        world = World(load_suite(suite).task(name))
+        observation = world.reset(init_state=0, scene_seed=0)
+        before, generator = world.save(), np.random.default_rng(0)
+        pose = np.concatenate([observation["controller_pos"], [np.pi, 0.0, 0.0, -1.0]])
+        seconds: dict[str, list[float]] = {"relative": [], "absolute": []}
+        for _ in range(ROUNDS):
+            actions = drawn(generator)
+            poses = pose + actions * [*[0.05] * 3, *[0.5] * 3, 0.0]
+            for kind, given in (("relative", actions), ("absolute", poses)):
+                world.restore(before)
+                start = time.thread_time()
+                for action in given:
+                    world.step(action, kind)
+                seconds[kind].append((time.thread_time() - start) / BLOCK)
+        ms = [f"{1e3 * statistics.median(each):.3f}" for each in seconds.values()]
+        rows.append((f"{suite}/{name}", *ms, f"{of_ratios(seconds['absolute'], seconds['relative']):.3f}x", "<= 1.05x"))
+    table(f"a step by control: medians of {ROUNDS} blocks of {BLOCK} steps, processor time, in turn", rows)
+
+
 def beside_upstream(suite: str, name: str) -> None:
     """Print the table of steps and resets, ours, bare MuJoCo's and upstream's."""
     data = libero_data()
@@ -127,6 +155,8 @@ def beside_upstream(suite: str, name: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--profiles"]:
         profiles()
+    elif sys.argv[1:] == ["--control"]:
+        control()
     else:
         given = sys.argv[1:3] if len(sys.argv) > 2 else ("libero_goal", "open_the_middle_drawer_of_the_cabinet")
         beside_upstream(*given)

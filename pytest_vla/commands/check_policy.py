@@ -406,6 +406,7 @@ def check(
         untried = "recorded actions belong to their episodes"
     fits, answering = [], []
     for suite in suites:
+        suite = replace(suite, protocol=fit.controlled(suite.protocol, traits))
         found = fit.check_fit(traits, suite)
         why = untried
         if not why and any(each.code == fit.OBSERVATION.name for each in found):

@@ -15,6 +15,7 @@ import numpy as np
 from pytest_vla.entries import Command
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.premises import FILE, PremiseFinding, PremiseMeasurement, measured, premises_file
 from pytest_vla.plan.task import Task
@@ -133,7 +134,7 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
                 continue
             before = world.data.xpos[bodies]
             for _ in range(task.protocol.settle_steps):
-                world.step(np.array(task.protocol.settle_action))
+                world.step(np.array(task.protocol.settle_action), RELATIVE)
             moved = np.linalg.norm((world.data.xpos[bodies] - before)[:, :2], axis=1)
             for premise, holds in world.premises().items():
                 if not holds:

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.choices import RELATIVE
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.run.arguments import declare_data, one_seed
 
 
@@ -95,7 +96,7 @@ def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
     launch = _launcher(task)
     from pytest_vla.sim.world import World
 
-    with closing(World(task, allow_versions=allow_versions)) as world:
+    with closing(World(with_protocol(task, control=RELATIVE), allow_versions=allow_versions)) as world:
         state = init_state_of(seed, world.init_state_count, task.protocol.init_state)
         world.reset(init_state=state, scene_seed=seed, settle=True)
         before = set(threading.enumerate())

@@ -6,6 +6,7 @@ from pytest_vla.errors import (
     EpisodeError,
 )
 from pytest_vla.expert.policy import expert_policy
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.sim.world import World
@@ -31,7 +32,7 @@ def infeasible(world: World) -> str:
     try:
         session = expert_policy(episode)
         for _ in range(task.protocol.max_steps):
-            world.step(np.asarray(session({})))
+            world.step(np.asarray(session({})), RELATIVE)
             if world.success():
                 return ""
     except EpisodeError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.language.prompts import check_prompt
 from pytest_vla.plan.case import OURS
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.plan.manifests import load_suite, suite_manifest, suite_names
 from pytest_vla.plan.premises import PremiseFinding as Measurement
@@ -249,7 +250,7 @@ def _idle_meters(world: "World") -> "Sequence[Meter]":
 def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintFinding]:
     """Yield findings on costs of an arm that does nothing, from the world's present state."""
     for _ in range(_IDLE_STEPS):
-        world.step(np.array(world.task.protocol.settle_action))
+        world.step(np.array(world.task.protocol.settle_action), RELATIVE)
     places = {str(literal): literal for literal in problem.cost}
     always = {str(literal) for literal, _, _ in constants(problem, problem.cost)}
     movers = {mover.name for mover in problem.movers}
@@ -291,7 +292,7 @@ def _settled(task: TaskText, problem: Problem, world: "World", states: int) -> I
         world.reset(init_state=None if own is None else number, scene_seed=number, settle=False)
         before = world.data.xpos[bodies]
         for _ in range(world.task.protocol.settle_steps):
-            world.step(np.array(world.task.protocol.settle_action))
+            world.step(np.array(world.task.protocol.settle_action), RELATIVE)
         moved = np.linalg.norm((world.data.xpos[bodies] - before)[:, :2], axis=1)
         for premise, holds in world.premises().items():
             false[premise] = false.get(premise, 0) + (not holds)

@@ -24,13 +24,14 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import COSTS_ALL, ONE_OPENS, steps_to_hold
+from pytest_vla.plan.choices import ABSOLUTE, CONTROLLER_6D, COSTS_ALL, ONE_OPENS, SINGLE, picture_steps, steps_to_hold
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
-from pytest_vla.policies.view import converts_gripper, gripper_of, policy_view
+from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of, policy_view, pose_6d
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
@@ -130,6 +131,7 @@ def run_episode(
     try:
         with interrupts_noted(), globals_put_back(), trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
+            task = replace(task, protocol=controlled(task.protocol, traits_of(policy)))
             outcome = _run_session(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:
         outcome, reason, message = "invalid", error.reason, error.message
@@ -302,29 +304,40 @@ def _run_session(
         # For a suite's own world, the suite's object.
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
-        size = task.protocol.action_size
+        is_6d = gives_6d(traits_of(policy), task.protocol)
+        size = POSE_6D_SIZE if is_6d else task.protocol.action_size
         prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan, prompt)
+        turn = picture_steps(task.protocol.wrist_transform or task.protocol.image_transform)[0][0]
+        wanted_of = conditions.wishes, conditions.alone
+        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
-    converts = converts_gripper(policy, task.protocol)
+    converts, clips = converts_gripper(policy, task.protocol), task.protocol.control != ABSOLUTE
 
     def converted(chunk: NDArray[np.float64]) -> NDArray[np.float64]:
         _refuse_gripper(chunk, task.protocol)
         return np.array([[*row[:-1], gripper_of(row[-1], task.protocol.gripper)] for row in chunk])
 
+    fed: NDArray[np.float64] | None = None
+
     def ask(observation: Observation) -> NDArray[np.float64]:
+        nonlocal fed
         reseed(noise, conditions.run_seed, case.id, trace.steps)
-        view = policy_view(observation, task.protocol)
+        view = policy_view(observation, task.protocol, fed)
         # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
-        answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
+        answer = _limited(lambda: ask_session(session, view, size), conditions.policy_timeout)
         # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
-        actions = converted(answer.actions) if converts else answer.actions
-        if task.protocol.out_of_range == "error":
+        if task.protocol.state == CONTROLLER_6D:
+            fed = pose_6d(answer.actions[-1])
+        actions = actions_of_6d(answer.actions) if is_6d else answer.actions
+        actions = converted(actions) if converts else actions
+        if task.protocol.action_precision == SINGLE:
+            actions = actions.astype(np.float32).astype(np.float64)
+        if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(actions)
         return actions
 
@@ -357,7 +370,7 @@ def _run_steps(
         ask: returns the policy's next chunk of actions for an observation.
         world: reset.
         observation: of the world's current state.
-        protocol: the task's, which has the step budget and says when the task is done.
+        protocol: the task's, which has the step budget, and says when the task is done and what actions are.
         replan: how many actions of a chunk are executed; None for all of them.
         alarm: called after each step that did not end the episode; it may raise NothingToMeasure.
 
@@ -365,6 +378,9 @@ def _run_steps(
         Whether the task is done.
     """
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
+    clips = protocol.control != ABSOLUTE
+    if changes and not clips:
+        raise VlaError("actions are poses, but the variation changes relative actions: use a policy with relative ones")
     over, max_steps = getattr(world, "over", None), protocol.max_steps
     # None: the goal has to hold at the end. A policy can lose again what it has reached.
     wanted_steps, held = steps_to_hold(protocol.success), 0
@@ -373,7 +389,7 @@ def _run_steps(
             chunk = ask(observation)
         with trace.timed("world"):
             for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
-                action = np.clip(wanted, -1.0, 1.0)
+                action = np.clip(wanted, -1.0, 1.0) if clips else wanted.copy()
                 if not np.array_equal(action, wanted):
                     trace.record_clipped(wanted)
                 executed = action

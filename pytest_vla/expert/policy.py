@@ -15,6 +15,7 @@ from pytest_vla.expert.attempts import SkillAttempt, Stage, attempts, joint_goal
 from pytest_vla.expert.hand import OPEN, Hand, Motion
 from pytest_vla.expert.heights import colliding_geoms, robot_geoms
 from pytest_vla.expert.lookout import Care, Lookout, care_of
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.costs import Ledger
 from pytest_vla.policies.base import Episode, Observation, Session
 from pytest_vla.policies.fit import OPENS, Traits
@@ -150,7 +151,7 @@ def _world_of(episode: Episode) -> World:
 
 for _policy in (expert_policy, careless_policy):
     _policy.privileged = True  # type: ignore[attr-defined]
-    _policy.traits = Traits(gripper=OPENS)  # type: ignore[attr-defined]
+    _policy.traits = Traits(action_convention=RELATIVE, gripper=OPENS)  # type: ignore[attr-defined]
 
 
 class _Expert:

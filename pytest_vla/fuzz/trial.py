@@ -11,7 +11,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.shrink import Outcome
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.choices import RELATIVE
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import Policy
 from pytest_vla.records.record import Record
 from pytest_vla.vary.chosen import remembering
@@ -117,7 +118,9 @@ class Trials:
             return Trial("aside", "the suite's own world has no expert to show that it can be done", record)
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
         solver = self.solver or expert_policy
-        solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
+        # The expert acts relatively, whatever the policy does.
+        task = with_protocol(candidate.task, control=RELATIVE)
+        solved = run_episode(case, task, solver, self.open_world, as_expert, variation=variation)
         if self._noted(solved.record).outcome != "success":
             return Trial("aside", "the expert fails too", record)
         if self.wanted.costs_too_much(solved):

@@ -52,6 +52,8 @@ class Condition(NamedTuple):
     option: str = ""
 
 
+_CONTROL = "protocol.control"
+
 CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
     Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", "warns"),
@@ -60,6 +62,7 @@ CONDITIONS = (
     Condition("protocol.settle_steps", "refuses", "settle steps", "episodes start later", option="--vla-settle-steps"),
     Condition("protocol.textures", "refuses", "textures", "things look different", option="--vla-textures"),
     Condition("protocol.rules", "refuses", "success rule", "the paper's goals differ from its code's"),
+    Condition(_CONTROL, "refuses", "control", "poses are driven to otherwise than changes of the pose"),
     Condition("protocol.", "refuses", "protocol", "all episodes of a suite share it"),
     Condition("goal", "refuses", "success rule", "a different goal is a different task", "warns"),
     Condition("instruction", "refuses", "instruction", "the policy was given different words", "warns"),
@@ -230,8 +233,11 @@ def _label(name: str) -> str:
 
 
 def _knows(case: CaseResult, name: str) -> bool:
-    """Whether a case without a condition had none: what an alarm stopped says by which, and a protocol is whole."""
-    of_protocol = name.startswith("protocol.") and bool(case.protocol)
+    """Whether a case without a condition had none: what an alarm stopped says by which, and a protocol is whole.
+
+    But for the control, which is the policy's where the evaluator leaves it open: of a planned case it is not known.
+    """
+    of_protocol = name.startswith("protocol.") and name != _CONTROL and bool(case.protocol)
     return case.is_counted or of_protocol or (name == _ALARM and case.reason == STOPPED)
 
 

@@ -60,6 +60,11 @@ def parts_of(label: str) -> tuple[str, ...]:
     return tuple(label.split(JOINT))
 
 
+def changes_actions(label: str) -> bool:
+    """Whether a variation changes the policy's actions: of the dimension ``action``."""
+    return any(part.startswith("action.") for part in parts_of(label))
+
+
 def is_joint(label: str) -> bool:
     """Whether a label, a dimension or a kind is a joint variation's."""
     return JOINT in label

@@ -1,4 +1,4 @@
-"""The choices for pictures, actions, scenes, textures and premises."""
+"""The choices for pictures, actions, control, scenes, textures and premises."""
 
 import re
 from typing import NamedTuple
@@ -12,6 +12,11 @@ MuJoCo's renderer gives them."""
 
 OUT_OF_RANGE = ("clip", "error")
 """What a suite may do about actions outside of [-1, 1]; `pytest_vla.episode.rollout` does it."""
+
+RELATIVE, ABSOLUTE, EITHER = CONTROLS = ("relative", "absolute", "either")
+"""What an action of LIBERO's robot is: a change of the end effector's pose, scaled by 0.05 m and 0.5 rad, or the pose
+itself (m, axis-angle in rad), both in the world's frame. Settling is relative. `pytest_vla.World` does it. ``either``:
+as the policy's traits say; no record has it."""
 
 TRAINED, INSTALLED = TEXTURES = ("trained", "installed")
 """How a suite's textures are drawn: as published checkpoints saw them (by MuJoCo before 3.3.3, which knew no colour
@@ -34,11 +39,17 @@ SEED = "seed"
 STARTS = INIT_STATES, DRAWN = "init_states", "drawn"
 """Where objects stand at an episode's begin: as in the task's init state, or where a reset draws them."""
 
-STATES = ("axis_angle", "axis_angle_float32", "axis_angle_antipodal")
-"""How the state says the hand's orientation; `pytest_vla.policies.view` does it."""
+CONTROLLER_6D = "controller_6d"
 
-AS_GIVEN, SIGN, ONE_OPENS = GRIPPER_RULES = ("as_given", "sign", "one_opens")
+STATES = ("axis_angle", "axis_angle_float32", "axis_angle_antipodal", CONTROLLER_6D)
+"""What the state is; `pytest_vla.policies.view.state_of` makes it."""
+
+AS_GIVEN, SIGN, ONE_OPENS, ONE_CLOSES = GRIPPER_RULES = ("as_given", "sign", "one_opens", "one_closes")
 """What becomes of an action's last value; `pytest_vla.policies.view.gripper_of` does it."""
+
+
+DOUBLE, SINGLE = PRECISIONS = ("float64", "float32")
+"""The type in which actions reach the simulator. Robosuite turns the rotation of a pose into a quaternion in it."""
 
 
 class SceneDraw(NamedTuple):

@@ -12,9 +12,11 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import (
+    CONTROLS,
     DRAWN,
     GRIPPER_RULES,
     OUT_OF_RANGE,
+    PRECISIONS,
     STARTS,
     STATES,
     TEXTURES,
@@ -202,6 +204,8 @@ _CHOSEN = {
     "starts": STARTS,
     "state": STATES,
     "gripper": GRIPPER_RULES,
+    "control": CONTROLS,
+    "action_precision": PRECISIONS,
 }
 
 _NOT_HERE = ("max_steps", "evaluator", "rules", "action_size", "vectors", "cameras", "init_states", "control_freq")

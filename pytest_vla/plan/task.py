@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
-from pytest_vla.plan.choices import FIRST, GRIPPER_RULES, INIT_STATES, SEED, STATES, TRAINED
+from pytest_vla.plan.choices import DOUBLE, FIRST, GRIPPER_RULES, INIT_STATES, RELATIVE, SEED, STATES, TRAINED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,8 +95,10 @@ class Protocol:
         scenes: how a seed determines what a reset draws, see `pytest_vla.plan.choices.scene_draw`.
         starts: where objects stand at an episode's begin; one of `STARTS`.
         wrist_transform: of the wrist camera's pictures, if it differs from `image_transform`; else empty.
-        state: how the state says the hand's orientation; one of `STATES`.
+        state: what the state is; one of `STATES`.
         gripper: what becomes of an action's last value; one of `GRIPPER_RULES`.
+        control: what an action of LIBERO's robot is; one of `CONTROLS`. Poses (absolute) are not clipped.
+        action_precision: the type in which actions reach the simulator; one of `PRECISIONS`.
         prompt: the text for a language model, with ``{instruction}`` in it.
         success: when the task is done: ``first``, at the first step at which the goal holds; ``held:K``, once it has
             held for K steps on end; or ``end``, if it holds after the last step.
@@ -124,6 +126,8 @@ class Protocol:
     gripper: str = GRIPPER_RULES[0]
     prompt: str = INSTRUCTION
     success: str = FIRST
+    control: str = RELATIVE
+    action_precision: str = DOUBLE
 
     def table(self) -> dict[str, Any]:
         """Return the protocol as in a record.

@@ -21,8 +21,9 @@ from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 Observation = Mapping[str, NDArray[Any]]
 """`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, rendered when read, in the form that the suite's
 checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
-two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
-World frame, SI units."""
+two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`;
+`controller_pos` (3,) and `controller_mat` (3, 3), the end effector as robosuite's controller had it in the last substep
+of 2 ms, which X-VLA reads. World frame, SI units."""
 
 
 class Observations(Sequence[Observation]):
@@ -166,6 +167,7 @@ class Episode:
             chunks.
         prompt: the instruction in the evaluator's template for a language model (``--vla-evaluator=openvla``); the
             instruction itself for evaluators without a template.
+        wrist_transform: how the wrist camera's pictures are turned; one of `pytest_vla.plan.choices.IMAGE_TRANSFORMS`.
     """
 
     case_id: str
@@ -180,6 +182,7 @@ class Episode:
     action_size: int = ACTION_SIZE
     replan: int | None = None
     prompt: str = ""
+    wrist_transform: str = "rotate_180"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)

@@ -30,14 +30,12 @@ class Checkpoint:
         source: the page that names the checkpoint for LIBERO.
         replan: the number of steps of a chunk that its publishers execute if their evaluation differs from the
             checkpoint's config, or None to use the config.
-        offered: whether messages list it among the available policies.
     """
 
     name: str
     hub_id: str
     source: str
     replan: int | None = None
-    offered: bool = True
 
 
 _DOCS = "https://huggingface.co/docs/lerobot"
@@ -47,8 +45,8 @@ CHECKPOINTS = (
     # "We set n_action_steps=10, matching the original OpenPI implementation"; the config says 50.
     Checkpoint("pi05", "lerobot/pi05_libero_finetuned", f"{_DOCS}/libero", replan=10),
     Checkpoint("smolvla", "HuggingFaceVLA/smolvla_libero", "https://github.com/huggingface/lerobot/issues/1369"),
-    # Gives absolute poses (lerobot-eval runs it with --env.control_mode=absolute): loading it says so.
-    Checkpoint("xvla", "lerobot/xvla-libero", f"{_DOCS}/xvla", offered=False),
+    # Gives absolute poses: lerobot-eval runs it with --env.control_mode=absolute.
+    Checkpoint("xvla", "lerobot/xvla-libero", f"{_DOCS}/xvla"),
 )
 
 
@@ -126,32 +124,37 @@ def _number() -> int:
 def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":
     from pytest_vla.policies.lerobot import load
 
-    return load(text, spec.device, folder=spec.folder, cameras=_cameras(spec))
+    cameras, base = _checkpoint_arguments(spec)
+    return load(text, spec.device, folder=spec.folder, cameras=cameras, base=base)
 
 
-def _cameras(spec: ModelSpec) -> dict[str, str]:
-    """Return the argument ``cameras``, read. Raises VlaError, also for any other argument."""
-    from pytest_vla.policies.lerobot_inputs import CAMERAS, read_cameras
+def _checkpoint_arguments(spec: ModelSpec) -> tuple[dict[str, str], str | None]:
+    """Return the arguments ``cameras``, read, and ``base``. Raises VlaError, also for any other argument."""
+    from pytest_vla.policies.lerobot_inputs import BASE, CAMERAS, read_cameras
 
-    found: dict[str, str] = {}
+    cameras: dict[str, str] = {}
+    base: str | None = None
     for name, value in spec.arguments:
+        if name == BASE:
+            base = value
+            continue
         if name != CAMERAS:
-            close = did_you_mean(name, [CAMERAS])
+            close = did_you_mean(name, [CAMERAS, BASE])
             raise VlaError(
-                f"--vla-model={spec.text}: a checkpoint takes no argument {name!r}.{close} It takes {CAMERAS}."
+                f"--vla-model={spec.text}: a checkpoint takes no argument {name!r}.{close} It takes {CAMERAS}, and an "
+                f"adapter {BASE}."
             )
         try:
-            found |= read_cameras(value)
+            cameras |= read_cameras(value)
         except VlaError as error:
             raise VlaError(f"--vla-model={spec.text}: {error}") from error
-    return found
+    return cameras, base
 
 
 def _check_lerobot(text: str, spec: ModelSpec) -> None:
     from pytest_vla.policies.lerobot import check
 
-    _cameras(spec)
-    check(text, spec.folder)
+    check(text, spec.folder, base=_checkpoint_arguments(spec)[1])
 
 
 def _is_to_download(text: str, spec: ModelSpec) -> bool:
@@ -163,7 +166,7 @@ def _is_to_download(text: str, spec: ModelSpec) -> bool:
 def _lerobot_digest(text: str, spec: ModelSpec) -> str | None:
     from pytest_vla.policies.lerobot import digest
 
-    return digest(text, spec.folder)
+    return digest(text, spec.folder, base=_checkpoint_arguments(spec)[1])
 
 
 def _tiny_file(text: str, spec: ModelSpec) -> Path:
@@ -218,7 +221,6 @@ def _checkpoint(checkpoint: Checkpoint) -> PolicyType:
         lambda text, spec: _check_lerobot(checkpoint.hub_id, spec),
         lambda text, spec: _lerobot_digest(checkpoint.hub_id, spec),
         batches=True,
-        offered=checkpoint.offered,
     )
 
 

@@ -10,21 +10,31 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import IMAGE_TRANSFORMS, ONE_OPENS, picture_steps, viewed_size
+from pytest_vla.plan.choices import (
+    ABSOLUTE,
+    CONTROLLER_6D,
+    EITHER,
+    IMAGE_TRANSFORMS,
+    ONE_CLOSES,
+    ONE_OPENS,
+    RELATIVE,
+    picture_steps,
+    viewed_size,
+)
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Protocol
+from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.util.text import counted, did_you_mean, printable
 
 # The traits of a policy: its observations and the meaning of its actions, to compare with a suite.
 
-ACTION_CONVENTIONS = ("relative", "absolute")
-"""Changes of the end effector's pose (relative), or poses (absolute)."""
+ACTION_CONVENTIONS = (RELATIVE, ABSOLUTE)
+"""Changes of the end effector's pose (relative), or poses in the world's frame (absolute)."""
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
-OPENS, RAW_OPENS = "-1 opens, 1 closes", "1 opens, 0 closes"
+OPENS, RAW_OPENS, RAW_CLOSES = "-1 opens, 1 closes", "1 opens, 0 closes", "0 opens, 1 closes"
 
-GRIPPERS = (OPENS, "1 opens, -1 closes", "0 opens, 1 closes", RAW_OPENS, "0 to 1", "width")
+GRIPPERS = (OPENS, "1 opens, -1 closes", RAW_CLOSES, RAW_OPENS, "0 to 1", "width")
 """The meaning of the gripper's value; ``0 to 1`` does not say which closes, ``width`` is the desired opening."""
 
 STATE_LAYOUTS = (
@@ -33,6 +43,7 @@ STATE_LAYOUTS = (
     "eef_pos, euler, gripper_qpos",
     "joint_pos, gripper_qpos",
     "joint_pos, gripper_position",
+    "controller_pos, rotation_6d, 0",
 )
 """The parts of ``state``, in this order; gripper_qpos is one value per finger, gripper_position one in all."""
 
@@ -206,13 +217,17 @@ ERROR, WARNING = "error", "warning"
 
 ACTION_SIZE = 7
 STATE_SIZE = 8
+POSE_6D_SIZE = 10
 
 WORLD = Traits(
     action_size=ACTION_SIZE,
-    action_convention="relative",
+    action_convention=RELATIVE,
     rotation="axis_angle",
     gripper=GRIPPERS[0],
-    reads=("state", "robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+    reads=(
+        *("state", "robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+        *("controller_pos", "controller_mat"),
+    ),
     state_size=STATE_SIZE,
     state_layout="eef_pos, axis_angle, gripper_qpos",
 )
@@ -268,9 +283,8 @@ ACTION_DIMENSION = FitCode(
     "return 7 values: translation (3), rotation (3), gripper (1)",
 )  # fmt: skip
 ACTION_CONVENTION = FitCode(
-    "VLA-P002", ERROR, "Actions are absolute poses, but the suite takes relative ones.",
-    "return the change of the end effector's pose in the world frame, divided by 0.05 m and 0.5 rad, or use a "
-    "checkpoint with relative actions",
+    "VLA-P002", ERROR, "Actions are absolute poses, but the evaluator takes relative ones, or the reverse.",
+    "use an evaluator that takes such actions: --vla-evaluator=ours takes both",
 )  # fmt: skip
 ROTATION = FitCode(
     "VLA-P003", ERROR, "The rotation of an action has a different encoding; a warning for relative Euler angles.",
@@ -412,13 +426,32 @@ def suite_traits(protocol: Protocol) -> Traits:
             state_size=dict(protocol.vectors).get("state"),
             control_freq=protocol.control_freq,
         )
+    is_6d = protocol.state == CONTROLLER_6D
     return replace(
         WORLD,
+        action_convention=None if protocol.control == EITHER else protocol.control,
         reads=(*pictures, *(WORLD.reads or ())),
         image_size=viewed_size(protocol.image_transform, protocol.image_size),
         image_transform=picture_steps(protocol.image_transform)[0][0],
         control_freq=protocol.control_freq,
+        state_size=POSE_6D_SIZE if is_6d else WORLD.state_size,
+        state_layout=STATE_LAYOUTS[-1] if is_6d else WORLD.state_layout,
     )
+
+
+def controlled(protocol: Protocol, traits: Traits) -> Protocol:
+    """Return the protocol that a policy runs under: a suite's own, and ``either``, leave the control to its traits."""
+    is_absolute = traits.action_convention == ABSOLUTE
+    if protocol.control == EITHER:
+        return replace(protocol, control=ABSOLUTE if is_absolute else RELATIVE)
+    is_open = protocol.evaluator == OWN_EVALUATOR and not protocol.vectors
+    return replace(protocol, control=ABSOLUTE) if is_open and is_absolute else protocol
+
+
+def gives_6d(traits: Traits, protocol: Protocol) -> bool:
+    """Whether a policy's actions are X-VLA's: absolute, (10,), with six numbers for the rotation."""
+    is_absolute = controlled(protocol, traits).control == ABSOLUTE
+    return is_absolute and (traits.action_size, traits.rotation) == (POSE_6D_SIZE, "rotation_6d")
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
@@ -432,8 +465,11 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
         Findings in the order of `CODES`.
     """
     name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
-    # An evaluator converts its own policies' gripper.
-    said = replace(traits, gripper=None) if protocol.gripper == ONE_OPENS and traits.gripper == RAW_OPENS else traits
+    protocol = controlled(protocol, traits)
+    # An evaluator converts its own policies' gripper and rotations.
+    is_own = (protocol.gripper, traits.gripper) in ((ONE_OPENS, RAW_OPENS), (ONE_CLOSES, RAW_CLOSES))
+    said = replace(traits, gripper=None) if is_own else traits
+    said = replace(said, rotation=None, action_size=None) if gives_6d(traits, protocol) else said
     found = list(_compared(said, name, suite_traits(protocol)))
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
@@ -468,10 +504,12 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"the policy's actions are {said.action_convention}, but {name} takes {has.action_convention} ones"
         )
     if differs(said.rotation, has.rotation):
+        mend = None if has.action_convention != ABSOLUTE else "convert it to axis-angle in rad (scipy's as_rotvec)"
         # Of a change of at most 0.5 rad, Euler angles differ from axis-angle in second order: such policies succeed.
         small = said.rotation == "euler" and has.rotation == "axis_angle" and said.action_convention == "relative"
         yield ROTATION.found(
             f"the policy's rotations are {said.rotation}, but {name} takes {has.rotation}",
+            mend=mend,
             severity=WARNING if small else None,
         )
     if differs(said.gripper, has.gripper):

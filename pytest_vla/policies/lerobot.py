@@ -5,15 +5,16 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.devices import AUTO, first_there_is
-from pytest_vla.policies.lerobot_inputs import read_inputs
+from pytest_vla.policies.lerobot_inputs import BASE, read_inputs
 from pytest_vla.util.documents import read_json
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w./-]+))?")
 _BLOB = re.compile("[0-9a-f]{64}")
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_ADAPTER, _ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 # lerobot's transformers run Python code from what these fields name: hub repositories and folders. By default:
 _CODE_FROM = (
     *("action_tokenizer_name", "text_tokenizer_name", "paligemma_tokenizer_name", "action_tokenizer_path"),
-    *("tokenizer_assets_repo", "vision_encoder_name"),
+    *("tokenizer_assets_repo", "vision_encoder_name", "attn_implementation", "_attn_implementation"),
 )
 _TRUSTED = (
     *("physical-intelligence/fast", "lerobot/fast-action-tokenizer", "google/paligemma-3b-pt-224"),
-    *("lerobot/eagle2hg-processor-groot-n1p5", None),
+    *("lerobot/eagle2hg-processor-groot-n1p5", "eager", "sdpa", "flash_attention_2", None),
 )
 # What a processor's normalisation must know, and by its mode, which statistics of it.
 _NORMALISED = {
@@ -56,6 +58,7 @@ def load(
     folder: Path = Path(),
     replan: int | None = None,
     cameras: Mapping[str, str] | None = None,
+    base: str | None = None,
 ) -> "LerobotPolicy":
     """Load a policy, and find out by trial questions whether it draws, whether it batches, and its action shape.
 
@@ -66,17 +69,20 @@ def load(
         folder: the folder that a relative path starts from.
         replan: the default number of steps of a chunk to execute, or None for the config's ``n_action_steps``.
         cameras: our picture by the name of the policy's, as for `read_inputs`.
+        base: of an adapter (LoRA), the policy that it was trained on, written like `where`; None for the folder that
+            the adapter names.
 
     Raises:
-        VlaError: lerobot is missing, the policy does not exist or cannot be downloaded, it was saved without
-            processors, its files are invalid or name code to run, or it does not fit: different cameras, state or
-            actions, or episode state that cannot be separated.
+        VlaError: lerobot is missing, or peft for an adapter; the policy does not exist or cannot be downloaded; it was
+            saved without processors, its files are invalid or name code to run; or it does not fit: different cameras,
+            state or actions, or episode state that cannot be separated.
     """
     option = f"--vla-model=lerobot:{where}"
     torch = _import(option)
     device = _choose_device(option, device, torch)
     policy_folder = _find(option, where, folder)
     saved = _read_files(option, policy_folder)
+    adapter = _read_adapter(option, policy_folder, folder, base)
 
     from lerobot.configs.policies import PreTrainedConfig
     from lerobot.policies.factory import get_policy_class, make_pre_post_processors
@@ -85,10 +91,6 @@ def load(
         lambda: PreTrainedConfig.from_pretrained(policy_folder),
         f"{option}: lerobot {_version()} cannot read {policy_folder / _CONFIG}; was it saved by another version?",
     )
-    if getattr(config, "use_peft", False):
-        raise VlaError(
-            f"{option}: this is an adapter (use_peft). Merge it into its base model first (PEFT's merge_and_unload)."
-        )
     config.device = device
     if hasattr(config, "pretrained_backbone_weights"):
         # They would be downloaded, and then replaced by the policy's own weights.
@@ -96,9 +98,13 @@ def load(
     inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]]), cameras), option)
     needs = _also_needs(config, saved)
     model = _guarded(
-        lambda: get_policy_class(config.type).from_pretrained(policy_folder, config=config),
+        lambda: get_policy_class(config.type).from_pretrained(
+            policy_folder if adapter is None else adapter.base, config=config
+        ),
         f"{option}: {config.type} could not be loaded{needs}",
     )
+    if adapter is not None:
+        _guarded(lambda: adapter.put_into(model), f"{option}: the adapter in {policy_folder}")
     before, after = _guarded(
         lambda: make_pre_post_processors(
             config,
@@ -154,16 +160,16 @@ def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int
     return cast("LerobotPolicy", _guarded(lambda: make_policy(*asked), f"{what} on {device}"))
 
 
-def check(where: str, folder: Path = Path()) -> None:
+def check(where: str, folder: Path = Path(), base: str | None = None) -> None:
     """Check early that a policy can be loaded, without importing torch or contacting the hub; hub models pass.
 
     Args:
-        where: as for `load`.
+        where, base: as for `load`.
         folder: the folder that a relative path starts from.
 
     Raises:
-        VlaError: lerobot is not installed, the folder does not exist, it does not hold a policy, or its files are
-            invalid or name code to run.
+        VlaError: lerobot, or for an adapter peft, is not installed; the folder does not exist, it does not hold a
+            policy, or its files are invalid or name code to run.
     """
     option = f"--vla-model=lerobot:{where}"
     if find_spec("lerobot") is None:
@@ -171,13 +177,14 @@ def check(where: str, folder: Path = Path()) -> None:
     place = _find_here(option, where, folder)
     if place is not None:
         _read_files(option, place)
+        _read_adapter(option, place, folder, base, is_early=True)
 
 
-def digest(where: str, folder: Path = Path()) -> str | None:
+def digest(where: str, folder: Path = Path(), base: str | None = None) -> str | None:
     """Compute the sha256 (hex) over a policy's config, processors and weights, or None if not on this machine.
 
     Args:
-        where: as for `load`; nothing is downloaded.
+        where, base: as for `load`; nothing is downloaded.
         folder: the folder that a relative path starts from.
     """
     place = find_here(where, folder)
@@ -187,6 +194,10 @@ def digest(where: str, folder: Path = Path()) -> str | None:
     for file in sorted(place.glob("*")):
         if file.suffix in (".json", ".safetensors") and file.is_file():
             content.update(f"{file.name} {_file_digest(file)}\n".encode())
+    if _is_adapter(place):
+        with suppress(VlaError):
+            place = _base_of("", place, folder, base, is_early=True) or place
+            content.update(f"base {_file_digest(place / _WEIGHTS)}\n".encode())
     return content.hexdigest()
 
 
@@ -318,9 +329,10 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
     lerobot imports and calls what a step's ``class`` names, so steps must be registered ones, which lerobot or a
     package that the user installed provides.
     """
-    missing = [name for name in (_WEIGHTS, *_PROCESSORS) if not (place / name).is_file()]
-    if _WEIGHTS in missing:
-        raise VlaError(f"{option}: {place} has no {_WEIGHTS}; expected a folder that save_pretrained wrote")
+    weights = _ADAPTER_WEIGHTS if _is_adapter(place) else _WEIGHTS
+    missing = [name for name in (weights, *_PROCESSORS) if not (place / name).is_file()]
+    if weights in missing:
+        raise VlaError(f"{option}: {place} has no {weights}; expected a folder that save_pretrained wrote")
     if missing:
         raise VlaError(
             f"{option}: {place} has no {' and no '.join(missing)}, so its normalisation is unknown. Policies saved "
@@ -363,6 +375,146 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
                 )
             _check_statistics(option, place, name, step)
     return tables
+
+
+# Adapters (LoRA): small weights beside those of a base policy.
+
+_LORA = {
+    "r": int,
+    "lora_alpha": int | float,
+    "lora_dropout": int | float,
+    "target_modules": str | list,
+    "exclude_modules": str | list,
+    "fan_in_fan_out": bool,
+    "bias": str,
+    "use_rslora": bool,
+    "use_dora": bool,
+    "lora_bias": bool,
+    "modules_to_save": list,
+    "layers_to_transform": int | list,
+    "layers_pattern": str | list,
+    "rank_pattern": dict,
+    "alpha_pattern": dict,
+}
+"""The fields of an adapter's file that are used, with their types: numbers and the names of modules."""
+
+_OF_TRAINING = frozenset(
+    (
+        *("peft_type", "task_type", "base_model_name_or_path", "revision", "inference_mode", "auto_mapping"),
+        *("init_lora_weights", "loftq_config", "eva_config", "corda_config", "runtime_config", "qalora_group_size"),
+        # The module that `megatron_config`, which is refused, would have imported.
+        *("megatron_core", "peft_version"),
+    )
+)
+"""Fields that decide nothing about answers, since all weights are replaced by the adapter's."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter of a policy.
+
+    Attributes:
+        base: the folder with the weights that it was trained on.
+        weights: its own file, safetensors.
+        settings: the arguments of peft's ``LoraConfig``.
+    """
+
+    base: Path
+    weights: Path
+    settings: Mapping[str, Any]
+
+    def put_into(self, model: Any) -> None:
+        """Add the adapter's layers and weights to a policy that has the base's. Raises VlaError if they do not fit."""
+        from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+        from safetensors.torch import load_file
+
+        wrapped = get_peft_model(model, LoraConfig(**self.settings))
+        result = set_peft_model_state_dict(wrapped, load_file(self.weights))
+        own = {name for name in wrapped.state_dict() if "lora_" in name or "modules_to_save" in name}
+        lacking = sorted(own & set(result.missing_keys))
+        if wrong := [*lacking, *result.unexpected_keys]:
+            raise VlaError(
+                f"{self.weights.name} and {_ADAPTER} do not fit the policy: {counted(len(wrong), 'weight')} of one are "
+                f"not in the other, such as {printable(wrong[0])[:200]}. Was it trained on another base?"
+            )
+
+
+def _is_adapter(place: Path) -> bool:
+    return (place / _ADAPTER).is_file()
+
+
+def _read_adapter(
+    option: str, place: Path, folder: Path, base: str | None, *, is_early: bool = False
+) -> Adapter | None:
+    """Return the adapter in a folder, or None if it holds a whole policy. Nothing that its file names is imported.
+
+    Args:
+        option, place, folder: for the message; the adapter's folder; the folder that a typed base starts from.
+        base: as typed.
+        is_early: whether a base of the hub is not yet downloaded.
+
+    Raises:
+        VlaError: peft is missing, the file is invalid, or it has no base on this machine.
+    """
+    if not _is_adapter(place):
+        if base is not None:
+            raise VlaError(f"{option}: {BASE}={base} is for an adapter, and {place} has no {_ADAPTER}: leave it out")
+        return None
+    if find_spec("peft") is None:
+        raise VlaError(f"{option} is an adapter, which needs the package peft: pip install peft")
+    file = place / _ADAPTER
+    table = _adapter_table(option, file)
+    if table.get("peft_type") != "LORA":
+        shown = printable(repr(table.get("peft_type")))[:60]
+        raise VlaError(
+            f"{option}: {file}: peft_type is {shown}, expected 'LORA'. Merge the adapter into its base "
+            "(PEFT's merge_and_unload), and save the policy again"
+        )
+    settings = {}
+    for name, value in table.items():
+        if name in _OF_TRAINING or value is None or value is False or value in ({}, []):
+            continue
+        if name not in _LORA:
+            raise VlaError(
+                f"{option}: {file}: {printable(name)[:60]} is {printable(repr(value))[:100]}, which is not supported. "
+                "Merge the adapter into its base (PEFT's merge_and_unload), and save the policy again"
+            )
+        if not isinstance(value, _LORA[name]):
+            raise VlaError(f"{option}: {file}: {name} is {printable(repr(value))[:100]}. Save the adapter again")
+        settings[name] = value
+    found = _base_of(option, place, folder, base, is_early=is_early)
+    return Adapter(found or place, place / _ADAPTER_WEIGHTS, settings)
+
+
+def _adapter_table(option: str, file: Path) -> dict[str, Any]:
+    try:
+        table = read_json(file)
+    except (OSError, ValueError) as error:
+        raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
+    if not isinstance(table, dict):
+        raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of PEFT's save_pretrained")
+    return table
+
+
+def _base_of(option: str, place: Path, folder: Path, base: str | None, *, is_early: bool) -> Path | None:
+    """Return the folder of an adapter's base: the typed one, or the local folder that the adapter names.
+
+    None if it is still to be downloaded. Raises VlaError.
+    """
+    if base is None:
+        named = _adapter_table(option, place / _ADAPTER).get("base_model_name_or_path")
+        local = _local(named, place) if isinstance(named, str) and named else None
+        if local is None or not (local / _WEIGHTS).is_file():
+            shown = printable(str(named))[:200]
+            raise VlaError(
+                f"{option}: the adapter's base is {shown}, and there is no such folder with {_WEIGHTS} here. Give it: "
+                f"--vla-model='lerobot:PATH?{BASE}=WHERE', a folder or a model on the hub"
+            )
+        return local
+    found = find_here(base, folder) if is_early else _find(option, base, folder)
+    if found is not None and not (found / _WEIGHTS).is_file():
+        raise VlaError(f"{option}: {BASE}={base}: {found} has no {_WEIGHTS}; expected a whole policy's folder")
+    return found
 
 
 def _check_statistics(option: str, place: Path, name: str, step: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ STATE = "observation.state"
 ACTION = "action"
 
 
-_SCENE, _WRIST = "agentview_image", "robot0_eye_in_hand_image"
+SCENE, WRIST = "agentview_image", "robot0_eye_in_hand_image"
 
 
 _WRIST_NAMES = re.compile(r"wrist|hand|gripper|^image_?2$|^camera_?2$")
@@ -38,21 +38,28 @@ class Inputs:
         sizes: height and width in pixels for the keys whose pictures have to be resized.
         state: the key for the state (8,), or None if the policy takes no state.
         guessed: the keys whose picture was chosen by order, since neither their name nor the user says it.
+        is_xvla: whether actions and state are X-VLA's: poses with six numbers for the rotation.
     """
 
     pictures: Mapping[str, str]
     sizes: Mapping[str, tuple[int, int]]
     state: str | None
     guessed: tuple[str, ...] = ()
+    is_xvla: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The names of our observations that are needed."""
-        return (*dict.fromkeys(self.pictures.values()), *(["state"] if self.state else []))
+        state = ("robot0_eef_pos", "controller_mat") if self.is_xvla else ("state",)
+        return (*dict.fromkeys(self.pictures.values()), *(state if self.state else ()))
 
 
 CAMERAS = "cameras"
 """The argument of ``lerobot:PATH?cameras=NAME:CAMERA,...``."""
+
+
+BASE = "base"
+"""The argument of ``lerobot:PATH?base=WHERE``: the policy that an adapter was trained on."""
 
 
 def read_cameras(text: str) -> dict[str, str]:
@@ -65,8 +72,8 @@ def read_cameras(text: str) -> dict[str, str]:
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, colon, camera = each.rpartition(":")
         picture = f"{camera.removesuffix('_image')}_image"
-        if not (name and colon) or picture not in (_SCENE, _WRIST):
-            known = " or ".join(each.removesuffix("_image") for each in (_SCENE, _WRIST))
+        if not (name and colon) or picture not in (SCENE, WRIST):
+            known = " or ".join(each.removesuffix("_image") for each in (SCENE, WRIST))
             raise VlaError(f"{CAMERAS}={text}: expected NAME:CAMERA[,NAME:CAMERA], with the camera {known}")
         found[name] = picture
     return found
@@ -85,7 +92,9 @@ def read_inputs(config: Any, renames: Mapping[str, str], cameras: Mapping[str, s
         VlaError: the policy needs more cameras than there are, a different state or other observations, or has
             different actions.
     """
-    _check_actions(config)
+    is_xvla = "ee6d" in str(getattr(config, "action_mode", ""))
+    if not is_xvla:
+        _check_actions(config)
     taken = {new: old for old, new in renames.items()}
     pictures: dict[str, str] = {}
     assigned, guessed = _assign(list(config.image_features), config, cameras or {})
@@ -97,7 +106,8 @@ def read_inputs(config: Any, renames: Mapping[str, str], cameras: Mapping[str, s
             continue
         if key != STATE:
             raise _unfit(fit.OBSERVATION, f"the policy needs {key!r}, but suites have only pictures and {STATE!r}")
-        if tuple(feature.shape) != (STATE_SIZE,):
+        # X-VLA pads whatever its config says.
+        if tuple(feature.shape) != (STATE_SIZE,) and not is_xvla:
             raise _unfit(
                 fit.STATE,
                 f"the policy needs a state {tuple(feature.shape)}, but suites have ({STATE_SIZE},): position, "
@@ -106,20 +116,14 @@ def read_inputs(config: Any, renames: Mapping[str, str], cameras: Mapping[str, s
             )
         state = taken.get(key, key)
     sizes = {}
-    if not any(getattr(config, name, None) for name in _RESIZES_ITSELF):
+    # X-VLA takes any size.
+    if not is_xvla and not any(getattr(config, name, None) for name in _RESIZES_ITSELF):
         shapes = {taken.get(key, key): tuple(feature.shape) for key, feature in config.image_features.items()}
         sizes = {key: _height_and_width(shapes[key]) for key in pictures}
-    return Inputs(pictures, sizes, state, tuple(taken.get(key, key) for key in guessed))
+    return Inputs(pictures, sizes, state, tuple(taken.get(key, key) for key in guessed), is_xvla)
 
 
 def _check_actions(config: Any) -> None:
-    mode = getattr(config, "action_mode", None)
-    if isinstance(mode, str) and "ee6d" in mode:
-        raise _unfit(
-            fit.ACTION_CONVENTION,
-            f"the policy's actions are absolute poses (action_mode {mode!r}), but suites take relative ones",
-            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute; pytest-vla does not support it yet",
-        )
     feature = (config.output_features or {}).get(ACTION)
     if feature is None or tuple(feature.shape) != (ACTION_SIZE,):
         shape = "none" if feature is None else tuple(feature.shape)
@@ -144,16 +148,16 @@ def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[di
                 f"{CAMERAS}: the policy has no picture {name!r}.{did_you_mean(name, short)} It has {', '.join(short)}"
             )
         assigned.update(dict.fromkeys(meant, picture))
-    for wanted, names in ((_SCENE, _SCENE_NAMES), (_WRIST, _WRIST_NAMES)):
+    for wanted, names in ((SCENE, _SCENE_NAMES), (WRIST, _WRIST_NAMES)):
         for key in keys if wanted not in assigned.values() else ():
             if key in assigned:
                 continue
             name = key.rpartition(".")[2].lower()
             is_wrist = bool(_WRIST_NAMES.search(name))
-            if names.search(name) and is_wrist == (wanted is _WRIST) and "empty" not in name:
+            if names.search(name) and is_wrist == (wanted is WRIST) and "empty" not in name:
                 assigned[key] = wanted
                 break
-    left = [picture for picture in (_SCENE, _WRIST) if picture not in assigned.values()]
+    left = [picture for picture in (SCENE, WRIST) if picture not in assigned.values()]
     rest = [key for key in keys if key not in assigned and "empty" not in key.rpartition(".")[2].lower()]
     # Of two, one whose name is known leaves no doubt.
     guessed = rest[: len(left)] if len(left) > 1 or len(rest) > 1 else []
@@ -164,7 +168,7 @@ def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[di
         raise _unfit(
             fit.OBSERVATION,
             f"the policy needs {len(keys) - named_empty} cameras ({', '.join(keys)}), but suites have two "
-            f"({_SCENE}, {_WRIST}): there is no picture for {', '.join(rest)}",
+            f"({SCENE}, {WRIST}): there is no picture for {', '.join(rest)}",
             f"choose with lerobot:PATH?{CAMERAS}=NAME:CAMERA,...; if it was trained without that picture, set "
             "empty_cameras in its config.json",
         )

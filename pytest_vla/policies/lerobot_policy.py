@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.policies.base import Answer, Episode, Observation, as_observations
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE, Traits
-from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
-from pytest_vla.policies.view import resize_with_padding
+from pytest_vla.policies.lerobot_inputs import ACTION, WRIST, Inputs
+from pytest_vla.policies.view import resize_with_padding, rotation_6d
 from pytest_vla.util.warnings import describe
 
 MOST = 1024
@@ -31,6 +32,9 @@ _TRIAL_INSTRUCTION = "put the bowl on the plate"
 _TRIAL_SIZE = 256
 
 
+_TRIAL_VECTORS = {"state": (STATE_SIZE,), "robot0_eef_pos": (3,), "controller_mat": (3, 3)}
+
+
 Processor = Callable[[Any], Any]
 
 
@@ -43,12 +47,14 @@ class LerobotSession:
         rng: the episode's generator; reseeded before every question.
         samples: the number of further draws of each chunk that are requested.
         memory: the attributes in which lerobot's class stores the state of an episode; empty if it stores none.
+        wrist_transform: how the wrist camera's pictures are turned.
     """
 
     instruction: str
     rng: np.random.Generator
     samples: int = 0
     memory: dict[str, Any] = field(default_factory=dict)
+    wrist_transform: str = "rotate_180"
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,8 @@ class LerobotPolicy:
         self.max_batch = MOST if manner.batches else 1
         self.reads = inputs.reads
         self.replan = _own_replan(model.config) if manner.chunks else 1
+        steps = {getattr(type(step), "_registry_name", "") for step in getattr(before, "steps", ())}
+        self._normalises = inputs.is_xvla and _NORMALISES not in steps
         self._fresh: dict[str, Any] = {}
         if manner.apart:
             model.reset()
@@ -107,10 +115,13 @@ class LerobotPolicy:
     @property
     def traits(self) -> Traits:
         """The traits that the config states; `read_inputs` has already refused policies that do not fit."""
+        is_xvla = self._inputs.is_xvla
         return Traits(
-            action_size=self._model.config.output_features[ACTION].shape[0],
+            action_size=ACTION_SIZE if is_xvla else self._model.config.output_features[ACTION].shape[0],
+            action_convention=ABSOLUTE if is_xvla else None,
+            image_transform="rotate_180" if is_xvla else None,
             reads=tuple(self.reads),
-            state_size=None if self._inputs.state is None else STATE_SIZE,
+            state_size=None if self._inputs.state is None or is_xvla else STATE_SIZE,
             draws=True if self.manner.noise is not None else None,
             cameras=tuple(f"{_short(key)}={picture}" for key, picture in self._inputs.pictures.items()),
             guessed=tuple(map(_short, self._inputs.guessed)) or None,
@@ -132,7 +143,8 @@ class LerobotPolicy:
         shared = {id(part): part for part in (*self._model.modules(), *self._model.parameters())}
         # A policy that draws its noise itself, or draws none, cannot be asked for further draws.
         samples = episode.wishes.samples if self.manner.noise is not None else 0
-        return LerobotSession(episode.instruction, episode.rng, samples, copy.deepcopy(self._fresh, shared))
+        memory = copy.deepcopy(self._fresh, shared)
+        return LerobotSession(episode.instruction, episode.rng, samples, memory, episode.wrist_transform)
 
     def act(
         self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
@@ -203,6 +215,9 @@ class LerobotPolicy:
     def _batch(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> dict[str, Any]:
         """Return the preprocessor's input: pictures (B, 3, H, W) float32 in [0, 1], state (B, 8), instructions."""
         batch: dict[str, Any] = {"task": [session.instruction for session in sessions]}
+        if self._inputs.is_xvla:
+            turns = [session.wrist_transform for session in sessions]
+            observations = [xvla_observation(*each) for each in zip(observations, turns, strict=True)]
         together = as_observations(observations)
         for key, name in self._inputs.pictures.items():
             if key in self._inputs.sizes:
@@ -212,6 +227,8 @@ class LerobotPolicy:
                 pictures = together.stacked(name)
             # Sent to the device as bytes, which is a quarter of the transfer.
             batch[key] = torch.from_numpy(pictures).to(self.device).permute(0, 3, 1, 2).float() / 255
+            if self._normalises:
+                batch[key] = (batch[key] - _MEAN.to(self.device)) / _DEVIATION.to(self.device)
         if self._inputs.state is not None:
             states = together.stacked("state").astype(np.float32)
             batch[self._inputs.state] = torch.from_numpy(states).to(self.device)
@@ -221,7 +238,42 @@ class LerobotPolicy:
         # Once over to the CPU, then step by step, (B, 7) each: some postprocessors take no chunks.
         chunk = chunk.cpu()
         actions = torch.stack([self._after(chunk[:, step]) for step in range(chunk.shape[1])], dim=1)
+        if self._inputs.is_xvla and actions.shape[-1] != ACTION_SIZE:
+            actions = torch.stack([_from_6d(chunk) for chunk in actions])
         return list(actions.float().numpy().astype(np.float64))
+
+
+# What lerobot-eval does about X-VLA beside the saved processors, in its ``policies/xvla/processor_xvla.py``.
+
+_MEAN, _DEVIATION = (torch.tensor(values).reshape(3, 1, 1) for values in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+"""ImageNet's, by which X-VLA's pictures are normalised unless a saved processor does it."""
+
+_NORMALISES = "xvla_imagenet_normalize"
+
+
+def xvla_observation(observation: Observation, wrist_transform: str) -> Observation:
+    """Return an observation with X-VLA's state (20,), and with the wrist's picture as it was rendered.
+
+    The state is the end effector's position, the six numbers of the controller's rotation, a zero, and ten zeros.
+    """
+    turns = {"rotate_180": (slice(None, None, -1),) * 2, "none": (slice(None, None, -1),), "raw": ()}
+    found = dict(observation)
+    if WRIST in found:
+        found[WRIST] = np.ascontiguousarray(found[WRIST][turns[wrist_transform]])
+    if "controller_mat" in found:
+        pose = [found["robot0_eef_pos"], rotation_6d(found["controller_mat"])]
+        found["state"] = np.concatenate([*pose, np.zeros(11)])
+    return found
+
+
+def _from_6d(chunk: Any) -> Any:
+    """Return absolute actions (k, 7) from a chunk of X-VLA's (k, 10 or more)."""
+    from lerobot.policies.xvla.utils import rotate6d_to_axis_angle
+
+    numbers = chunk.float().numpy()
+    turns = rotate6d_to_axis_angle(numbers[:, 3:9])
+    gripper = np.where(numbers[:, 9:10] > 0.5, 1.0, -1.0)
+    return torch.from_numpy(np.concatenate([numbers[:, :3], turns, gripper], axis=-1)).to(chunk.dtype)
 
 
 def _short(key: str) -> str:
@@ -328,8 +380,8 @@ class _Trial:
     def __init__(self, policy: LerobotPolicy, seed: int) -> None:
         drawn = np.random.default_rng(seed)
         self.observation = {
-            name: drawn.normal(0, 0.1, STATE_SIZE)
-            if name == "state"
+            name: drawn.normal(0, 0.1, _TRIAL_VECTORS[name])
+            if name in _TRIAL_VECTORS
             else drawn.integers(0, 256, (_TRIAL_SIZE, _TRIAL_SIZE, 3), dtype=np.uint8)
             for name in policy.reads
         }

@@ -1,6 +1,7 @@
 """Policies without weights: ``--vla-model=random``, which every policy has to beat, and ``replay:WHERE``."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, Session
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
@@ -44,7 +46,7 @@ def replay_policy(path: Path) -> Policy:
     """
     check_replay(path)
     if path.is_dir():
-        return _playing(_actions_by_case(path))
+        return _actions_by_case(path)
     actions = _read_actions(path)
     return _playing(lambda episode: actions)
 
@@ -76,14 +78,19 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
     return begin
 
 
-def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
+def _actions_by_case(folder: Path) -> Policy:
     from pytest_vla.records.load import open_run
 
     with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
         if len(runs) > 1:
             raise VlaError(f"--vla-model=replay:{folder}: the folder has {len(runs)} runs; {EXPECTED}")
         files = store.results / runs[0].name
-        arrays = {record.case: record.arrays for record in store.records(runs[0].name)}
+        records = list(store.records(runs[0].name))
+    arrays = {record.case: record.arrays for record in records}
+    # What its actions are, so that they are executed as they were.
+    controls = {str(record.protocol.get("control", RELATIVE)) for record in records if record.arrays}
+    if len(controls) > 1:
+        raise VlaError(f"--vla-model=replay:{folder}: some episodes ran with poses and some with changes; {EXPECTED}")
     if not arrays:
         raise VlaError(f"--vla-model=replay:{folder}: the run has no records")
 
@@ -96,7 +103,9 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
         except VlaError as error:
             raise EpisodeError("replay-missing", str(error)) from error
 
-    return actions_of
+    policy = _playing(actions_of)
+    policy.traits = replace(_EXECUTED, action_convention=controls.pop() if controls else None)  # type: ignore[attr-defined]
+    return policy
 
 
 def _read_actions(file: Path) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.policies import fit
@@ -58,6 +59,10 @@ _PATCHES = 8
 _T = TypeVar("_T")
 
 
+# The grip site's frame in the hand body's.
+_GRIP_SITE = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
 @dataclass(frozen=True)
 class Script:
     """A trial episode: a task of the suite, the seed of its noise, and the observation at each question."""
@@ -89,6 +94,8 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
     position = np.add(_POSITION, drawn.uniform(-0.1, 0.1, 3))
     rotation = np.add(_ROTATION, drawn.normal(0, 0.05, 3))
     angle = float(np.linalg.norm(rotation))
+    x, y, z = rotation / angle
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     fingers = drawn.uniform(0.0, _OPEN) * np.array([1.0, -1.0])
     return seen | {
         "state": np.concatenate([position, rotation, fingers]),
@@ -96,6 +103,8 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
         "robot0_eef_quat": np.array([*(rotation / angle * np.sin(angle / 2)), np.cos(angle / 2)]),
         "robot0_gripper_qpos": fingers,
         "robot0_joint_pos": np.add(_JOINTS, drawn.normal(0, 0.02, len(_JOINTS))),
+        "controller_pos": position,
+        "controller_mat": (np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross) @ _GRIP_SITE,
     }
 
 
@@ -427,7 +436,8 @@ def _ignored(
 def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
     """Check the range and the gripper of all actions, (n, 7)."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
-    if wild.any():
+    is_pose = suite.protocol.control == ABSOLUTE
+    if wild.any() and not is_pose:
         clips = suite.protocol.out_of_range == "clip"
         yield fit.OUT_OF_RANGE.found(
             f"{wild.mean():.0%} of {len(actions)} actions are outside [-1, 1] ({actions.min():.3g} to "
@@ -438,7 +448,7 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
         # Which value is the gripper's is not known.
         return
     largest = float(np.abs(actions[:, :6]).max())
-    if largest <= _SMALL:
+    if largest <= _SMALL and not is_pose:
         yield fit.SMALL_ACTIONS.found(f"the arm's values are at most {largest:.3g} in {len(actions)} actions")
     # Only the sign of the gripper's value matters.
     gripper = actions[:, 6]

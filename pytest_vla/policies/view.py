@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.plan.choices import AS_GIVEN, ONE_OPENS, SIGN, picture_steps
+from pytest_vla.plan.choices import AS_GIVEN, CONTROLLER_6D, ONE_CLOSES, ONE_OPENS, SIGN, picture_steps
 from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.base import Observation
-from pytest_vla.policies.fit import OPENS, traits_of
+from pytest_vla.policies.fit import ACTION_SIZE, OPENS, traits_of
 from pytest_vla.util.extras import required
 
 Picture = NDArray[Any]
@@ -26,14 +26,17 @@ _TURNS: Mapping[str, Callable[[Picture], Picture]] = {
 _WRIST = "robot0_eye_in_hand_image"
 
 
-def policy_view(observation: Observation, protocol: Protocol | None = None) -> Observation:
+def policy_view(
+    observation: Observation, protocol: Protocol | None = None, state: NDArray[np.float64] | None = None
+) -> Observation:
     """Return the observation as the protocol shows it to a policy; pictures are rendered and changed when read.
 
     Args:
         observation: the world's, pictures upright.
         protocol: its `image_transform`, `wrist_transform` and `state` are applied; None changes nothing.
+        state: shown instead of the observation's, or None.
     """
-    return _View(observation, protocol)
+    return _View(observation, protocol, state)
 
 
 def transformed(picture: Picture, transform: str) -> Picture:
@@ -55,17 +58,22 @@ def transformed(picture: Picture, transform: str) -> Picture:
     return picture
 
 
-# The state: end-effector position (m), orientation, two finger positions (m).
+# The state: end-effector position (m), orientation, two finger positions (m); or X-VLA's.
 
 
 def state_of(observation: Observation, form: str) -> NDArray[Any]:
-    """Return the state (8,) of an observation in one of the forms `STATES`.
+    """Return the state of an observation in one of the forms `STATES`: (8,), or (10,) for the last one.
 
     - ``axis_angle``: robosuite's formula, with an angle in [0, 2 pi]; openpi's, OpenVLA's and GR00T's clients.
     - ``axis_angle_float32``: the same in float32, and zero where the sine of half the angle is at most 1e-10; lerobot's
       ``processor/env_processor.py``.
     - ``axis_angle_antipodal``: of the shorter turn, an angle in [0, pi]; vla-eval's ``rotation.py``.
+    - ``controller_6d``: the controller's position, the six numbers of its rotation, and 0 for the gripper; X-VLA's
+      client. That shows it once: later it feeds back `pose_6d` of the last action that it got, as a rollout does.
     """
+    if form == CONTROLLER_6D:
+        rotation = rotation_6d(observation["controller_mat"])
+        return np.concatenate([observation["controller_pos"], rotation, [0.0]])
     if form == "axis_angle":
         return observation["state"]
     quaternion = observation["robot0_eef_quat"]
@@ -94,7 +102,62 @@ def _shorter_axis_angle(quaternion: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(shorter[:3] / sine * (2 * np.arccos(w)), dtype=np.float32)
 
 
+# Rotations as six numbers: the first two columns of the matrix, one after the other.
+
+
+def rotation_6d(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the six numbers (..., 6) of rotation matrices (..., 3, 3): the first column, then the second."""
+    return np.concatenate([matrix[..., 0], matrix[..., 1]], axis=-1)
+
+
+def rotation_6d_of(axis_angle: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the six numbers (..., 6) of rotations about an axis, (..., 3) in rad."""
+    turns = np.asarray(axis_angle, dtype=np.float64)
+    angle = np.linalg.norm(turns, axis=-1, keepdims=True)
+    # Rodrigues' formula; np.sinc keeps it exact about 0.
+    sine, cosine = np.sinc(angle / np.pi), np.sinc(angle / (2 * np.pi)) ** 2 / 2
+    columns = []
+    for unit in np.eye(3)[:2]:
+        once = np.cross(turns, unit)
+        columns.append(unit + sine * once + cosine * np.cross(turns, once))
+    return np.concatenate(columns, axis=-1)
+
+
+def axis_angle_of_6d(rotations: NDArray[Any]) -> NDArray[np.float64]:
+    """Return rotations about an axis, (..., 3) in rad, angles from 0 to pi, from six numbers each, (..., 6).
+
+    As X-VLA's client does it: the columns are made orthonormal up to 1e-6, and robosuite's ``mat2quat`` and
+    ``quat2axisangle`` convert them, in single precision.
+    """
+    from pytest_vla.sim.robosuite_control import mat2quat, quat2axisangle, quaternion_code
+    from pytest_vla.util.machine_code import make_ready
+
+    make_ready(quaternion_code)
+    numbers = np.asarray(rotations, dtype=np.float64)
+    first = _shortened(numbers[..., :3])
+    second = _shortened(numbers[..., 3:] - np.sum(first * numbers[..., 3:], axis=-1, keepdims=True) * first)
+    matrices = np.stack([first, second, np.cross(first, second)], axis=-1).reshape(-1, 3, 3)
+    turns = [quat2axisangle(mat2quat(matrix)) for matrix in matrices]
+    return np.array(turns, dtype=np.float64).reshape(*numbers.shape[:-1], 3)
+
+
+def _shortened(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vectors (..., 3) of a length of nearly 1."""
+    return np.asarray(columns / (np.linalg.norm(columns, axis=-1, keepdims=True) + 1e-6))
+
+
+def pose_6d(action: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the pose of an absolute action (7,) or (10,) as X-VLA's state (10,): position, six numbers, 0."""
+    rotation = rotation_6d_of(action[3:6]) if len(action) == ACTION_SIZE else action[3:9]
+    return np.concatenate([action[:3], rotation, [0.0]])
+
+
 # Actions.
+
+
+def actions_of_6d(chunk: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return absolute actions (k, 7) from X-VLA's (k, 10): position, six numbers, gripper."""
+    return np.concatenate([chunk[:, :3], axis_angle_of_6d(chunk[:, 3:9]), chunk[:, 9:]], axis=1)
 
 
 def gripper_of(value: float, rule: str) -> float:
@@ -103,7 +166,10 @@ def gripper_of(value: float, rule: str) -> float:
     - ``as_given``: unchanged.
     - ``sign``: -1 below 0, else 1; vla-eval.
     - ``one_opens``: of [0, 1], where 1 opens: -1 above .5, 1 below, 0 at .5; OpenVLA and GR00T.
+    - ``one_closes``: of [0, 1], where 1 closes: 1 above .5, else -1; X-VLA.
     """
+    if rule == ONE_CLOSES:
+        return 1.0 if value > 0.5 else -1.0
     if rule == SIGN:
         return -1.0 if value < 0 else 1.0
     if rule == ONE_OPENS:
@@ -220,9 +286,9 @@ def _bilinear_weights(length: int, begin: float, end: float) -> NDArray[np.float
 
 
 class _View(Mapping[str, NDArray[Any]]):
-    def __init__(self, observation: Observation, protocol: Protocol | None) -> None:
+    def __init__(self, observation: Observation, protocol: Protocol | None, state: NDArray[np.float64] | None) -> None:
         self._observation, self._protocol = observation, protocol
-        self._values: dict[str, NDArray[Any]] = {}
+        self._values: dict[str, NDArray[Any]] = {} if state is None else {"state": state}
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         if key not in self:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
+from pytest_vla.plan.choices import EITHER
 from pytest_vla.run.options import OPTIONS, GateOptions
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection, task_of
@@ -341,6 +342,9 @@ def _groups(gate: GateConfig, cases: Mapping[str, "Case"], settings: Settings) -
         key = case.suite, case.task_key
         if key not in of_task:
             protocol = json.loads(json.dumps(task_of(case, settings).protocol.table()))
+            if protocol.get("control") == EITHER:
+                # The policy's, which is not loaded yet.
+                del protocol["control"]
             found = {f"protocol.{name}": value for name, value in protocol.items()} | {"replan": settings.replan}
             of_task[key] = {name: value for name, value in found.items() if value is not None}
         return of_task[key]

@@ -8,14 +8,14 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case, init_state_of
-from pytest_vla.plan.choices import DRAWN
+from pytest_vla.plan.case import Case, changes_actions, init_state_of
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, load_suite
 from pytest_vla.plan.select import numbers_as_names
@@ -27,6 +27,9 @@ from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
 from pytest_vla.util.text import counted, printable, ranges_text
 from pytest_vla.vary.registry import find_variation
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.fit import FitFinding, Traits
 
 
 def check_ready(selection: Selection) -> None:
@@ -289,12 +292,35 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         suite = selection.settings.load_suite(name)
         tasks = tuple(task for task in suite.tasks if task.key in wanted) or suite.tasks
         misfits = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+        misfits += _unfit_for_poses(traits, tasks[0], selection)
         found[name] = (*misfits, *check_replan(traits, selection.settings.replan))
     errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
     if errors:
         listed = "".join(dict.fromkeys(errors))
         raise VlaError(f"{MISFIT}--vla-model={selection.settings.model} and {', '.join(found)}{listed}")
     return (*told, *dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
+
+
+def _unfit_for_poses(traits: "Traits", task: Task, selection: Selection) -> "tuple[FitFinding, ...]":
+    """Return what cannot be run if actions are poses: scenes of robosuite 1.5.1, and variations of actions."""
+    from pytest_vla.policies.fit import ACTION_CONVENTION, controlled
+    from pytest_vla.scene.problem import problem_of
+    from pytest_vla.scene.workspaces import workspace
+
+    if task.world is not None or controlled(task.protocol, traits).control != ABSOLUTE:
+        return ()
+    with suppress(VlaError):
+        problem = problem_of(task)
+        profile = workspace(problem.name, problem.source).profile
+        if profile.goals_in_base_frame:
+            runs = f"{task.suite} runs as robosuite {profile.robosuite}"
+            told = f"the policy's actions are absolute, but {runs}, which takes relative ones"
+            return (ACTION_CONVENTION.found(told, mend="use a policy with relative actions for this suite"),)
+    changed = [case.variation for case in selection.cases_of(task.suite) if changes_actions(case.variation)]
+    if not changed:
+        return ()
+    told = f"the policy's actions are absolute, but {changed[0]} changes relative ones only"
+    return (ACTION_CONVENTION.found(told, mend="leave such variations out of --vla-vary"),)
 
 
 def _check_dimensions(selection: Selection) -> None:

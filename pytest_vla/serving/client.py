@@ -154,6 +154,7 @@ class ServedPolicy:
             "action_size": episode.action_size,
             "replan": episode.replan,
             "prompt": episode.prompt,
+            "wrist_transform": episode.wrist_transform,
         }
         try:
             self._connect()

@@ -102,7 +102,10 @@ def _checked(answer: object) -> Answer | BaseException:
 BEGIN, ACT, END = "begin", "act", "end"
 """The orders of the batch server."""
 
-TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan", "prompt")
+TOLD_OF_EPISODE = (
+    *("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan", "prompt"),
+    "wrist_transform",
+)
 """The attributes of an `Episode` that are sent unchanged."""
 
 

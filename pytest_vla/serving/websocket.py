@@ -308,6 +308,7 @@ def _refuse(answer: "Future[Any]", error: BaseException) -> None:
 EVERYTHING = (
     *("agentview_image", "robot0_eye_in_hand_image", "state"),
     *("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+    *("controller_pos", "controller_mat"),
 )
 """All observations: a session does not declare which of them it reads."""
 
@@ -486,7 +487,10 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
     if not (replan is None or (type(replan) is int and replan >= 1)):
         raise BadRequest(f"replan: expected a number of steps, or none, got {_short(replan)}")
     prompt = _text(request.get("prompt", instruction), "prompt")
-    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone, replan=replan, prompt=prompt)
+    turn = _text(request.get("wrist_transform", Episode.wrist_transform), "wrist_transform")
+    names_and_seed = (case_id, suite, task, instruction, seed)
+    asked = _wishes(wishes), alone
+    return Episode(*names_and_seed, noise, *asked, replan=replan, prompt=prompt, wrist_transform=turn)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:
@@ -543,7 +547,8 @@ def _expected(name: str) -> tuple[str, Callable[[NDArray[Any]], bool]]:
     if name.endswith("_image"):
         return f"a picture (H, W, 3) of uint8, sides up to {MAX_SIDE}", _is_picture
     if name == "state":
-        return "8 real numbers (8,)", lambda array: array.shape == (8,) and array.dtype.kind in "fiu"
+        # 10 of X-VLA's evaluator.
+        return "8 or 10 real numbers", lambda array: array.shape in ((8,), (10,)) and array.dtype.kind in "fiu"
     return (
         f"an array of up to {_MOST_NUMBERS} real numbers",
         lambda array: array.size <= _MOST_NUMBERS and array.dtype.kind in "bfiu",

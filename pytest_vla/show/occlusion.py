@@ -12,6 +12,7 @@ from pytest_vla.episode.resimulate import resimulate
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode, Observation, Policy
+from pytest_vla.policies.fit import POSE_6D_SIZE, gives_6d, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
@@ -95,7 +96,8 @@ def occlusions(policy: Policy, task: Task, record: Record, observation: Observat
 
 def _answer(policy: Policy, task: Task, record: Record, shown: Observation) -> NDArray[np.float64]:
     """Return the steps of the policy's first answer that an episode would execute."""
-    run_seed, size = record.seeds.get("run", 0), task.protocol.action_size
+    run_seed, is_6d = record.seeds.get("run", 0), gives_6d(traits_of(policy), task.protocol)
+    size = POSE_6D_SIZE if is_6d else task.protocol.action_size
     noise = noise_generator(run_seed, record.case)
     replan = record.replan or own_replan(policy)
     episode = Episode(

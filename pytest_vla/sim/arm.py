@@ -5,7 +5,7 @@ Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import mujoco
 import numpy as np
@@ -15,7 +15,14 @@ from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
 from pytest_vla.scene.panda import PROFILES, ROBOSUITE_1_4, Profile
 from pytest_vla.sim.native import control_step, load_step
-from pytest_vla.sim.robosuite_control import make_pose, pose_in_A_to_pose_in_B, pose_inv, set_goal_orientation
+from pytest_vla.sim.robosuite_control import (
+    axisangle2quat,
+    make_pose,
+    pose_in_A_to_pose_in_B,
+    pose_inv,
+    quat2mat,
+    set_goal_orientation,
+)
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, nothing_recorded
 from pytest_vla.versions import forward_warms
 
@@ -122,14 +129,36 @@ class Arm:
         pose = self._reset_pose.state
         return ArmState(pose[:3].copy(), pose[3:12].reshape(3, 3).copy(), np.zeros(FINGERS), True)
 
-    def step(self, action: Array, sample_at: int, record: NativeSubsteps | None = None) -> tuple[Array, Array]:
+    def controller_pose(self) -> tuple[Array, Array]:
+        """Return the controller's end-effector position (3,) m and rotation (3, 3), world frame.
+
+        They are robosuite's ``controller.ee_pos`` and ``ee_ori_mat``, which X-VLA reads: of the grip site at the begin
+        of the last substep, and after a reset of the rest pose, even if an init state put the arm elsewhere. The site's
+        frame is the hand body's, turned by -90 degrees about its z axis.
+        """
+        if self.state.fresh:
+            pose = self._reset_pose.state
+            return pose[:3].copy(), pose[3:12].reshape(3, 3).copy()
+        # mj_step2 leaves what mj_step1 computed.
+        return self._data.site_xpos[self.site].copy(), self._data.site_xmat[self.site].reshape(3, 3).copy()
+
+    def step(
+        self,
+        action: npt.NDArray[np.floating[Any]],
+        sample_at: int,
+        record: NativeSubsteps | None = None,
+        absolute: bool = False,
+    ) -> tuple[Array, Array]:
         """Run one control step (25 substeps of 2 ms).
 
         Args:
             action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
-                (-1 open, 1 close). Clipped as robosuite clips it.
+                (-1 open, 1 close). Clipped as robosuite clips it. If `absolute`, the pose itself of the grip site (m,
+                axis-angle in rad), which robosuite neither scales nor clips, and whose rotation it converts in the
+                type that the action has, float64 or float32.
             sample_at: substep whose state observations show.
             record: receives the contacts and motions of each substep, or None to record nothing.
+            absolute: whether the action is a pose (robosuite's ``use_delta = False``); 1.4.0's profile only.
 
         Returns:
             qpos (nq,) before and after the sampled substep; valid until the next call.
@@ -146,7 +175,10 @@ class Arm:
         else:
             position, rotation = data.site_xpos[self.site], data.site_xmat[self.site].reshape(3, 3)
         delta = np.clip(action[:6], -1.0, 1.0) * _SCALE
-        if self._base is not None:
+        if absolute:
+            state.goal_position = action[:3].astype(np.float64)
+            state.goal_rotation = quat2mat(axisangle2quat(action[3:6]))
+        elif self._base is not None:
             state.goal_position, state.goal_rotation = self._base.goal(position, rotation, delta)
         else:
             if delta[3:].any() or not self._profile.keeps_orientation:

@@ -107,8 +107,15 @@ class Readings:
     """
 
     def __init__(
-        self, model: mujoco.MjModel, image_size: tuple[int, int], burners: tuple[Burner, ...], site: int, hand: int
+        self,
+        model: mujoco.MjModel,
+        image_size: tuple[int, int],
+        burners: tuple[Burner, ...],
+        site: int,
+        hand: int,
+        controller: Callable[[], tuple[Array, Array]],
     ) -> None:
+        self._controller = controller
         self._model, self._image_size, self._burners, self._site, self._hand = model, image_size, burners, site, hand
         self.view = mujoco.MjData(model)
         self.sampled: Sampled = (np.zeros(model.nq), np.zeros(model.nq), get_alphas(model, burners))
@@ -116,7 +123,12 @@ class Readings:
         self._cameras: Cameras | None = None
 
     def observation(
-        self, sampled: Sampled, cameras: Iterable[str], is_current: Callable[[], bool], step: Callable[[], int]
+        self,
+        sampled: Sampled,
+        cameras: Iterable[str],
+        is_current: Callable[[], bool],
+        step: Callable[[], int],
+        is_live: bool = True,
     ) -> Observation:
         """Return the observation of a sampled substep: poses from before it, joint readings from after it.
 
@@ -125,8 +137,10 @@ class Readings:
             cameras: whose pictures it has.
             is_current: whether it can still be read.
             step: returns the control step; called when a picture is read.
+            is_live: whether the sample is of the world's own moment; else the controller's pose is that of the sample.
         """
         self.sampled = sampled
+        controller = self._controller if is_live else self._grip_site
         readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
             f"{camera}_image": partial(self._picture, camera, step) for camera in cameras
         }
@@ -136,6 +150,8 @@ class Readings:
             "robot0_eef_quat": lambda: self._end_effector()[1],
             "robot0_gripper_qpos": lambda: self.sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS].copy(),
             "robot0_joint_pos": lambda: self.sampled[1][:ARM_JOINTS].copy(),
+            "controller_pos": lambda: controller()[0],
+            "controller_mat": lambda: controller()[1],
         }
         return Observation(readers, is_current, f"step {step()}")
 
@@ -176,6 +192,10 @@ class Readings:
         view = self._at_sample()
         quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
         return view.site_xpos[self._site].copy(), quaternion
+
+    def _grip_site(self) -> tuple[Array, Array]:
+        view = self._at_sample()
+        return view.site_xpos[self._site].copy(), view.site_xmat[self._site].reshape(3, 3).copy()
 
     def _at_sample(self) -> mujoco.MjData:
         self.view.qpos[:] = self.sampled[0]

@@ -12,20 +12,35 @@ with quiet_robosuite():
         orientation_error,
         set_goal_orientation,
     )
-    from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle, quat2mat
+    from robosuite.utils.transform_utils import (
+        axisangle2quat,
+        make_pose,
+        mat2quat,
+        pose_in_A_to_pose_in_B,
+        pose_inv,
+        quat2axisangle,
+        quat2mat,
+    )
 
 # `set_goal_orientation` calls it, once a step.
 keep(__name__, quat2mat, [(types.float64[::1],)], about="the native step")
 rotation_code = codes(quat2mat)
+# `pytest_vla.policies.view.axis_angle_of_6d` does.
+keep(__name__, mat2quat, [(types.float64[:, ::1],)], about="rotations of six numbers")
+quaternion_code = codes(mat2quat)
 
 __all__ = [
+    "axisangle2quat",
     "make_pose",
+    "mat2quat",
     "nullspace_torques",
     "opspace_matrices",
     "orientation_error",
     "pose_in_A_to_pose_in_B",
     "pose_inv",
     "quat2axisangle",
+    "quat2mat",
+    "quaternion_code",
     "rotation_code",
     "set_goal_orientation",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.scene.problem import Problem
@@ -31,7 +32,7 @@ class Stepped(Protocol):
     task: Task
 
     def reset(self, init_state: npt.ArrayLike | None = ..., scene_seed: int = ..., settle: bool = ...) -> object: ...
-    def step(self, action: npt.ArrayLike) -> object: ...
+    def step(self, action: npt.ArrayLike, control: str | None = ...) -> object: ...
     def success(self) -> bool: ...
     def premises(self) -> dict[str, bool]: ...
     def freeze(self, names: Collection[str]) -> None: ...
@@ -175,7 +176,7 @@ def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits 
     before = _poses(world)
     action = np.array(world.task.protocol.settle_action)
     for _ in range(_steps(world, seconds)):
-        world.step(action)
+        world.step(action, RELATIVE)
         if moved := _moved(world, before, limits):
             return moved
     return _too_fast(world, limits)
@@ -189,7 +190,7 @@ def _drawn(world: Stepped, scene_seed: int, seconds: float, limits: Limits) -> t
     drawn = _poses(world)
     action = np.array(world.task.protocol.settle_action)
     for _ in range(_steps(world, seconds)):
-        world.step(action)
+        world.step(action, RELATIVE)
     qpos = data.qpos.copy()
     qpos[:ARM_JOINTS] = workspace(world.problem.name, world.problem.source).rest_joints
     qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS

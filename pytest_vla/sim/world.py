@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import DRAWN, SEED, TRAINED
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, RELATIVE, SEED, TRAINED
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.data_roots import task_roots
 from pytest_vla.plan.task import Task
@@ -126,7 +126,9 @@ class World:
         self._arm = Arm(self.model, self.data, place.profile, place.rest_joints)
         self._warm_start = reset_warm_start(self.model, self._arm.rest_joints)
         hand = self.model.body(HAND_BODY).id
-        self._readings = Readings(self.model, self._image_size, self._burners, self._arm.site, hand)
+        self._readings = Readings(
+            self.model, self._image_size, self._burners, self._arm.site, hand, self._arm.controller_pose
+        )
         self._moment = itertools.count()
         self._changes = ModelChanges(self.model)
         self._make_meters: MakeMeters = cost_meters
@@ -134,6 +136,11 @@ class World:
         self._sample_at = _SAMPLE_AFTER_RESET
 
     def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
+        if task.protocol.control == ABSOLUTE and self.profile.goals_in_base_frame:
+            raise VlaError(
+                f"{task.id}: absolute control is robosuite 1.4.0's, and this scene runs as robosuite "
+                f"{self.profile.robosuite}: use a policy with relative actions"
+            )
         rules = task.protocol.rules
         verdicts = compile_verdicts(problem, variation, self.scene, self.model, self.data, rules, lambda: self._drawn)
         movers = plan_movers(problem, rules, self.scene, self.model)
@@ -274,16 +281,18 @@ class World:
         if settle:
             action = np.array(self.task.protocol.settle_action)
             for _ in range(self.task.protocol.settle_steps):
-                observation = self._step(action)
+                observation = self._step(action, RELATIVE)
         self._metering.begin()
         return observation
 
-    def step(self, action: npt.ArrayLike) -> Observation:
+    def step(self, action: npt.ArrayLike, control: str | None = None) -> Observation:
         """Run one 20 Hz control step: 25 substeps of 2 ms.
 
         Args:
             action: (7,), each in [-1, 1] (clipped): position change x 0.05 m, axis-angle x 0.5 rad, both in the world
-                frame, and the gripper (-1 open, 1 close).
+                frame, and the gripper (-1 open, 1 close). Under absolute control the pose itself, position in m and
+                axis-angle in rad, not clipped.
+            control: what the action is, one of `pytest_vla.plan.choices.CONTROLS`; None for the protocol's.
 
         Raises:
             EpisodeError: ``action-dtype``, ``action-shape``, ``action-nan``, or a ``physics-...`` reason; after the
@@ -292,7 +301,7 @@ class World:
         """
         values = checked_action(action)
         self._require_reset()
-        observation = self._step(values, self.substeps.native)
+        observation = self._step(values, control or self.task.protocol.control, self.substeps.native)
         self.steps += 1
         if self._metering:
             success = self._metering.asks_success and self.success()
@@ -509,12 +518,14 @@ class World:
         varied = variation.model if variation is not None else ()
         self._readings.repainted(self._changes.replace((*own, *varied) if own else varied, self.scene))
 
-    def _step(self, action: Array, record: NativeSubsteps | None = None) -> Observation:
+    def _step(self, action: Array, control: str, record: NativeSubsteps | None = None) -> Observation:
         time_before = self.data.time
         self._leave()
         alphas = get_alphas(self.model, self._burners)
         self.movement = self.movement.advanced(self.data)
-        before, after = self._arm.step(action, self._sample_at, record)
+        before, after = self._arm.step(
+            action.astype(self.task.protocol.action_precision), self._sample_at, record, control == ABSOLUTE
+        )
         check_physics(self.data, time_before)
         light(self.model, self._burners, self.data.qpos)
         self._is_reset = True
@@ -527,6 +538,7 @@ class World:
             self.task.protocol.cameras,
             lambda: self._now == moment,
             lambda: self.steps if step is None else step,
+            is_live=step is None,
         )
 
 

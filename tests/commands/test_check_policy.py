@@ -225,8 +225,11 @@ def test_a_policy_on_a_server_is_tried_there(
 def test_the_codes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, "--codes").splitlines()
     assert [line.split()[0] for line in lines[::2]] == list(CODES)
-    assert lines[2] == "VLA-P002  error    Actions are absolute poses, but the suite takes relative ones."
-    assert lines[3].startswith(" " * 19 + "Return the change of the end effector's pose")
+    assert (
+        lines[2]
+        == "VLA-P002  error    Actions are absolute poses, but the evaluator takes relative ones, or the reverse."
+    )
+    assert lines[3].startswith(" " * 19 + "Use an evaluator that takes such actions: ")
     table = json.loads(told(capsys, "--codes", "--json"))
     assert [code["name"] for code in table] == list(CODES)
     assert set(table[0]) == {"name", "severity", "meaning", "mend"}

@@ -66,6 +66,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
         {"seeds": {**RECORD.seeds, "init_state_digest": 2}},
         "refuses",
     ),
+    "protocol.control": ({}, {"protocol": {**RECORD.protocol, "control": "absolute"}}, "refuses"),
     "provenance.compiled": (provenance(compiled="a"), provenance(compiled="b"), "warns"),
     "init_state": ({}, {"seeds": {**RECORD.seeds, "init_state": 7}}, "refuses"),
     "provenance.mujoco": ({}, provenance(mujoco="3.3.7"), "refuses"),

@@ -25,12 +25,16 @@ class Batched:
 def plain(episode):
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
 
-plain.traits = {"gripper": "1 opens, -1 closes", "action_convention": "absolute"}
+plain.traits = {"gripper": "1 opens, -1 closes", "rotation": "rotation_6d"}
 def plain_slow(episode):
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
 
 plain_slow.traits = {"control_freq": 10}
-good = Batched(action_size=7, gripper="-1 opens, 1 closes", image_transform="rotate_180")
+def posing(episode):
+    return lambda observation: np.array([0.4, 0.1, 1.2, 3.1, 0, 0, -1])
+
+posing.traits = {"action_convention": "absolute"}
+good = Batched(action_size=7, action_convention="relative", gripper="-1 opens, 1 closes", image_transform="rotate_180")
 bad = Batched(action_size=8, reads=("third_eye_image",))
 slow = Batched(control_freq=10)
 short = Batched(chunk=1)
@@ -70,9 +74,27 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
     result = vla(*GOAL, "--vla-model=fitting:plain", "--vla-seeds=0-9", "-n2")
     assert result.ret != 0
     result.stdout.fnmatch_lines(
-        ["*VLA-P002: the policy's actions are absolute, *", "*VLA-P004: the policy's gripper is*"]
+        ["*VLA-P003: the policy's rotations are rotation_6d, *", "*VLA-P004: the policy's gripper is*"]
     )
     assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
+    assert run_names(project.path / ".vla") == []
+
+
+def test_absolute_actions_are_executed_as_they_are_by_the_default_evaluator(vla: Run, project: pytest.Pytester) -> None:
+    assert vla(*GOAL, "--vla-model=fitting:posing").ret != pytest.ExitCode.USAGE_ERROR
+    records = last_records(project.path / ".vla").values()
+    assert {record.protocol["control"] for record in records} == {"absolute"}
+    assert {record.metrics["clipped_actions"] for record in records} == {0}
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "policy"), [("openpi", "posing"), ("x-vla", "good"), ("ours", "posing --vla-vary=action")]
+)
+def test_what_takes_other_actions_stops_the_run(
+    vla: Run, project: pytest.Pytester, evaluator: str, policy: str
+) -> None:
+    result = vla(*GOAL, f"--vla-evaluator={evaluator}", *f"--vla-model=fitting:{policy}".split(), "-n0")
+    assert "VLA-P002: the policy's actions are " in result.stdout.str() + result.stderr.str()
     assert run_names(project.path / ".vla") == []
 
 

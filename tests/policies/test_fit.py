@@ -21,6 +21,7 @@ from pytest_vla.policies.fit import (
     Traits,
     check_fit,
     check_replan,
+    controlled,
     suite_traits,
 )
 from pytest_vla.policies.trial import draw_observation
@@ -65,11 +66,6 @@ def test_a_policy_that_says_nothing_is_not_checked() -> None:
     ("said", "code", "message"),
     [
         ({"action_size": 14}, "VLA-P001", r"actions have 14 values, but tabletop takes 7; return 7 values: "),
-        (
-            {"action_convention": "absolute"},
-            "VLA-P002",
-            "actions are absolute, but tabletop takes relative ones; return the",
-        ),
         (
             {"rotation": "rotation_6d"},
             "VLA-P003",
@@ -119,6 +115,16 @@ def test_each_cause_has_its_code(said: dict[str, Any], code: str, message: str) 
         assert (finding.code, finding.severity) == (code, SEVERITIES[code])
         assert re.search(message, finding.message)
         assert str(finding) == f"{code}: {finding.message}"
+
+
+@pytest.mark.parametrize("convention", ["relative", "absolute"])
+def test_absolute_actions_are_executed_as_they_are_unless_the_evaluator_says_which(convention: str) -> None:
+    traits = replace(FITTING, action_convention=convention)
+    assert check_fit(traits, SUITE) == ()
+    assert controlled(SUITE.protocol, traits).control == convention
+    fixed = replace(SUITE.protocol, control="absolute")
+    assert codes(check_fit(traits, replace(SUITE, protocol=fixed))) == [] if convention == "absolute" else ["VLA-P002"]
+    assert controlled(fixed, traits).control == "absolute"
 
 
 def test_a_task_without_an_instruction_is_found() -> None:

@@ -164,15 +164,20 @@ def test_pictures_are_brought_to_the_configs_size_only_for_a_class_that_does_not
     [
         (config("image", actions=14), r"^VLA-P001: the policy's actions have shape \(14,\), but suites take \(7,\)"),
         (config("image", state=6), r"^VLA-P008: the policy needs a state \(6,\), but suites have \(8,\)"),
-        (
-            config("image", action_mode="ee6d", actions=20),
-            r"^VLA-P002: the policy's actions are absolute poses.*--env.control_mode=absolute",
-        ),
     ],
 )
 def test_a_policy_for_another_robot_is_refused_with_what_it_wants(wanted: SimpleNamespace, message: str) -> None:
     with pytest.raises(VlaError, match=message):
         read_inputs(wanted, {})
+
+
+def test_x_vla_reads_the_controllers_pose_and_its_pictures_are_not_resized() -> None:
+    found = read_inputs(config("image", "image2", action_mode="ee6d", actions=20, state=20), {})
+    assert found.is_xvla
+    assert found.reads == (SCENE, WRIST, "robot0_eef_pos", "controller_mat")
+    assert found.sizes == {}
+    # One that gives other actions is a policy like any other.
+    assert not read_inputs(config("image", action_mode="auto"), {}).is_xvla
 
 
 def test_an_observation_that_no_suite_has_is_refused() -> None:

@@ -70,7 +70,7 @@ def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
             "no such policy. Did you mean random? Known: expert, random, tiny, tiny@early, tiny:PATH, replay:PATH",
         ),
         ("", "no such policy"),
-        ("nobody", "lerobot:PATH_OR_HUB_ID, pi0, pi05, smolvla, module:callable"),
+        ("nobody", "lerobot:PATH_OR_HUB_ID, pi0, pi05, smolvla, xvla, module:callable"),
         ("random:3", "random takes nothing after it"),
         ("replay", "PATH is missing; write --vla-model=replay:PATH"),
         ("replay:", "PATH is missing"),

@@ -1,4 +1,4 @@
-"""Pictures as OpenVLA's evaluation makes them, against what TensorFlow makes (tests/support/openvla_pictures.py)."""
+"""Pictures as OpenVLA's evaluation makes them, against TensorFlow's (tests/support/openvla_pictures.py); rotations."""
 
 import dataclasses
 import sys
@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import viewed_size
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.policies import view
+from pytest_vla.policies.trial import draw_observation
 from tests.support.openvla_pictures import LARGER, SMALLER, pictures
 
 GOLDEN = Path(__file__).with_name("golden") / "openvla_pictures.npz"
@@ -122,8 +124,6 @@ def test_the_state_is_the_worlds_or_as_the_evaluator_has_it() -> None:
 
 @given(st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda parts: np.linalg.norm(parts) > 0.1))
 def test_all_forms_of_the_state_are_the_same_turn(parts: list[float]) -> None:
-    from scipy.spatial.transform import Rotation
-
     seen = world_s(parts)
     wanted = Rotation.from_quat(seen["robot0_eef_quat"])
     for form in ("axis_angle_float32", "axis_angle_antipodal"):
@@ -161,3 +161,56 @@ def test_a_policy_that_says_that_minus_one_opens_is_not_converted() -> None:
     assert not view.converts_gripper(policy, under(gripper="one_opens"))
     # vla-eval takes the sign of all.
     assert view.converts_gripper(policy, under(gripper="sign"))
+
+
+# X-VLA's state and actions.
+
+
+PROTOCOL = load_suite("tabletop").protocol
+TURNS = st.lists(st.floats(-3.0, 3.0), min_size=3, max_size=3).map(np.array)
+
+
+@given(st.lists(TURNS, min_size=1, max_size=4))
+def test_rotations_as_six_numbers_are_scipys(turns: list[np.ndarray]) -> None:
+    matrices = Rotation.from_rotvec(np.array(turns)).as_matrix()
+    numbers = view.rotation_6d(matrices)
+    assert np.array_equal(numbers[:, :3], matrices[:, :, 0])
+    assert np.array_equal(numbers[:, 3:], matrices[:, :, 1])
+    assert np.allclose(view.rotation_6d_of(np.array(turns)), numbers, atol=1e-12)
+    assert np.allclose(view.rotation_6d_of(turns[0]), numbers[0], atol=1e-12)
+    back = view.axis_angle_of_6d(numbers)
+    assert back.shape == (len(turns), 3)
+    # In single precision, in which the angle of a small turn is the worst.
+    assert (Rotation.from_rotvec(back) * Rotation.from_matrix(matrices).inv()).magnitude().max() < 2e-3
+    assert np.linalg.norm(back, axis=1).max() < np.pi + 1e-3
+
+
+@given(TURNS, st.floats(0.5, 2.0), st.floats(-0.5, 0.5))
+def test_six_numbers_need_be_neither_unit_vectors_nor_at_a_right_angle(
+    turn: np.ndarray, length: float, lean: float
+) -> None:
+    exact = view.rotation_6d_of(turn)
+    # What a network gives.
+    given_numbers = np.concatenate([length * exact[:3], exact[3:] + lean * exact[:3]])
+    difference = Rotation.from_rotvec(view.axis_angle_of_6d(given_numbers)) * Rotation.from_rotvec(turn).inv()
+    assert difference.magnitude() < 2e-3
+
+
+def test_an_action_of_six_numbers_is_a_pose_and_the_state_that_is_fed_back() -> None:
+    turn = np.array([0.1, -2.0, 0.4])
+    chunk = np.array([[0.1, 0.2, 1.1, *view.rotation_6d_of(turn), grip] for grip in (0.2, 0.9)])
+    actions = view.actions_of_6d(chunk)
+    assert actions.shape == (2, 7)
+    assert np.allclose(actions[0], [0.1, 0.2, 1.1, *turn, 0.2], atol=1e-5)
+    assert [view.gripper_of(action[-1], "one_closes") for action in actions] == [-1.0, 1.0]
+    assert np.array_equal(view.pose_6d(chunk[1]), [*chunk[1][:9], 0.0])
+    assert np.allclose(view.pose_6d(actions[1]), view.pose_6d(chunk[1]), atol=1e-5)
+
+
+def test_x_vlas_state_is_the_controllers_pose() -> None:
+    observation = draw_observation(np.random.default_rng(0), PROTOCOL)
+    state = view.policy_view(observation, dataclasses.replace(PROTOCOL, state="controller_6d"))["state"]
+    matrix = observation["controller_mat"]
+    assert np.array_equal(state, [*observation["controller_pos"], *matrix[:, 0], *matrix[:, 1], 0.0])
+    fed = np.arange(10.0)
+    assert np.array_equal(view.policy_view(observation, PROTOCOL, fed)["state"], fed)

@@ -123,10 +123,11 @@ STATE = "eef_pos3_axisangle3_gripper2"
     ("action", "state", "codes"),
     [
         ({}, spec(STATE, 8), []),
-        ({"position": spec("absolute_xyz")}, None, ["VLA-P002"]),
+        # The default evaluator executes poses, too.
+        ({"position": spec("absolute_xyz")}, None, []),
         # Relative, so a warning; absolute, an error.
         ({"rotation": spec("euler_xyz")}, None, ["VLA-P003 warning"]),
-        ({"rotation": spec("euler_xyz"), "position": spec("absolute_xyz")}, None, ["VLA-P002", "VLA-P003"]),
+        ({"rotation": spec("euler_xyz"), "position": spec("absolute_xyz")}, None, ["VLA-P003"]),
         ({"rotation": spec("quaternion_xyzw", 4)}, None, ["VLA-P001", "VLA-P003"]),
         ({"gripper": spec("continuous_01", 1)}, None, ["VLA-P004"]),
         ({"gripper": spec("binary_close_negative", 1)}, None, ["VLA-P004"]),

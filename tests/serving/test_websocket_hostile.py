@@ -55,9 +55,9 @@ BEGIN = {
         ({**REQUEST, "observation/image": [[0]]}, "'observation/image': expected a picture"),
         (
             {**REQUEST, "observation/state": np.zeros(7)},
-            "'observation/state': expected 8 real numbers (8,), got float64 (7,)",
+            "'observation/state': expected 8 or 10 real numbers, got float64 (7,)",
         ),
-        ({**REQUEST, "observation/state": np.array(["x"] * 8)}, "expected 8 real numbers (8,), got <U1 (8,)"),
+        ({**REQUEST, "observation/state": np.array(["x"] * 8)}, "expected 8 or 10 real numbers, got <U1 (8,)"),
         ({"observation/image": {b"__ndarray__": True, b"dtype": "|O"}}, "not of dtype '|O'"),
         ({OURS: "harm"}, "expected one of begin, act, end, got 'harm'"),
         ({OURS: {}}, "expected one of begin, act, end"),
@@ -91,7 +91,7 @@ def test_nonsense_is_told_what_it_is_and_hurts_nobody_else(frame: Any, complaint
     [
         (None, "observation: expected a dict of arrays, got None"),
         ({"state": np.zeros(8)}, "observation: expected agentview_image, state, got ['state']"),
-        ({"agentview_image": PICTURE, "state": np.zeros((2, 4))}, "'state': expected 8 real numbers (8,)"),
+        ({"agentview_image": PICTURE, "state": np.zeros((2, 4))}, "'state': expected 8 or 10 real numbers"),
         (
             {"agentview_image": np.zeros((4, 4, 4), np.uint8), "state": np.zeros(8)},
             "'agentview_image': expected a picture",

@@ -12,8 +12,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from pytest_vla import EpisodeError, VlaError, World, load_suite
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.sim import world as world_module
 from pytest_vla.sim.cameras import Cameras
+from tests.support.data import arena_data, data_root
 from tests.support.worlds import libero_task, world_of
 
 GOAL = ("libero_goal", "turn_on_the_stove")
@@ -125,7 +127,7 @@ def test_pictures_are_drawn_when_read_and_only_once(world: World, monkeypatch: p
     _run(world, _actions(3))
     observation = world.step(np.zeros(7))
     assert "agentview_image" in observation
-    assert len(observation) == 7
+    assert len(observation) == 9
     assert drawn == []
     picture = observation["agentview_image"]
     assert observation["agentview_image"] is picture
@@ -377,3 +379,81 @@ def test_a_world_goes_as_soon_as_nobody_has_it() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def _poses(world: World, seed: int = 0) -> np.ndarray:
+    """Poses (20, 7) about that of the arm, which the actions of a task without absolute control cannot be."""
+    observation = world.reset(init_state=1, scene_seed=1)
+    generator = np.random.default_rng(seed)
+    turn = Rotation.from_matrix(observation["controller_mat"])
+    rows = []
+    for step in range(20):
+        moved = observation["controller_pos"] + [0.005 * step, -0.004 * step, -0.01 * step]
+        turned = Rotation.from_rotvec(generator.normal(0, 0.05, 3)) * turn
+        rows.append([*moved, *turned.as_rotvec(), 1.0 if step > 10 else -1.0])
+    return np.array(rows)
+
+
+def test_absolute_control_is_the_protocols_and_settling_stays_relative(world: World) -> None:
+    poses = _poses(world)
+    world.reset(init_state=1, scene_seed=1)
+    settled = world.data.qpos.copy()
+    for pose in poses:
+        world.step(pose, "absolute")
+    expected = world.data.qpos.copy()
+    with World(with_protocol(world.task, control="absolute")) as other:
+        other.reset(init_state=1, scene_seed=1)
+        assert np.array_equal(other.data.qpos, settled)
+        _run(other, poses)
+        assert np.array_equal(other.data.qpos, expected)
+        # Each is on its way to the pose before.
+        assert np.abs(other.data.site_xpos[other.grip_site] - poses[-2, :3]).max() < 0.03
+        other.reset(init_state=1, scene_seed=1)
+        assert other.switch(world.task)
+        other.reset(init_state=1, scene_seed=1)
+        assert np.array_equal(other.data.qpos, settled)
+        _run(other, _actions(5))
+        relative = other.data.qpos.copy()
+    world.reset(init_state=1, scene_seed=1)
+    _run(world, _actions(5))
+    assert np.array_equal(world.data.qpos, relative)
+
+
+def test_restore_continues_exactly_under_absolute_control(world: World) -> None:
+    poses = _poses(world)
+    assert world.switch(with_protocol(world.task, control="absolute"))
+    try:
+        world.reset(init_state=1, scene_seed=1)
+        _run(world, poses[:8])
+        state = world.save()
+        names = ("controller_pos", "controller_mat")
+        seen = [np.array(world.restore(state)[name]) for name in names]
+        first = _run(world, poses[8:])
+        world.reset(init_state=6, scene_seed=9)
+        observation = world.restore(state)
+        assert all(np.array_equal(observation[name], value) for name, value in zip(names, seen, strict=True))
+        assert np.array_equal(_run(world, poses[8:]), first)
+    finally:
+        assert world.switch(with_protocol(world.task, control="relative"))
+
+
+def test_the_controllers_pose_is_of_the_last_substep_and_after_a_reset_of_the_rest_pose(world: World) -> None:
+    observation = world.reset(init_state=3, scene_seed=0, settle=False)
+    rest = observation["controller_pos"]
+    assert not np.array_equal(rest, observation["robot0_eef_pos"]), "the init state has the arm elsewhere"
+    assert np.allclose(np.linalg.det(observation["controller_mat"]), 1.0)
+    for action in _actions(3):
+        observation = world.step(action)
+    # A substep later than the rest of the observation.
+    apart = np.abs(observation["controller_pos"] - observation["robot0_eef_pos"]).max()
+    assert 0 < apart < 0.002
+    shown = world.show(world.data.qpos)
+    assert shown["controller_mat"].shape == (3, 3)
+    assert np.array_equal(shown["controller_pos"], shown["robot0_eef_pos"])
+
+
+def test_absolute_control_needs_robosuite_1_4(world: World) -> None:
+    arena_data()
+    task = load_suite("vla_arena_static_obstacles", data=data_root()).tasks[0]
+    with pytest.raises(VlaError, match=r"robosuite 1\.5\.1"):
+        World(with_protocol(task, control="absolute"))

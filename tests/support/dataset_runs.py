@@ -8,12 +8,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
+from pytest_vla.policies.fit import Traits
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import digest_of, save_trajectory
@@ -63,6 +65,24 @@ class Recording:
         return act
 
 
+class RecordingPoses(Recording):
+    """The same with absolute actions: from where the controller has the hand, down and turning."""
+
+    traits = Traits(action_convention="absolute")
+
+    def __call__(self, episode: Episode) -> Any:
+        seen = self.seen.setdefault(episode.case_id, [])
+
+        def act(observation: Any) -> np.ndarray:
+            turn = Rotation.from_rotvec([0.0, 0.0, 0.1]) * Rotation.from_matrix(observation["controller_mat"])
+            action = np.array([*observation["controller_pos"] - [0.0, 0.01, 0.03], *turn.as_rotvec(), 1.0])
+            pictures = (observation["agentview_image"].copy(), observation["robot0_eye_in_hand_image"].copy())
+            seen.append(Seen(observation["state"].copy(), *pictures, action))
+            return action
+
+        return act
+
+
 def record_run(
     results: Path,
     cases: Sequence[tuple[str, int, str]],
@@ -70,6 +90,7 @@ def record_run(
     run: str = RUN,
     changes: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     suite: str = "tabletop",
+    policy: Recording | None = None,
 ) -> dict[str, tuple[Record, list[Seen]]]:
     """Run episodes and keep them as a run of a results folder.
 
@@ -80,11 +101,12 @@ def record_run(
         run: its name.
         changes: by seed, what the records say otherwise.
         suite: a built-in one; its tasks are named by `Task.key`.
+        policy: that acts; by default one of relative actions.
 
     Returns:
         By case the record, and what the policy itself saw and did.
     """
-    policy, found = Recording(), {}
+    policy, found = policy or Recording(), {}
     tasks = [load_suite(suite).task(task) for task, _, _ in cases]
     with closing(WorldPool(False)) as pool, open_store(results, create=True) as store:
         chosen = [

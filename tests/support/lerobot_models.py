@@ -180,6 +180,85 @@ def save_diffusion(folder: Path, *, seed: int = 0) -> Path:
     return save(folder / "policy", policy, *make_diffusion_pre_post_processors(config, stats))
 
 
+def save_xvla(folder: Path, *, seed: int = 0, at_eval: bool = True) -> Path:
+    """A small X-VLA, with the processors of `lerobot/xvla-libero` or those that lerobot makes for training.
+
+    Args:
+        folder: a new one.
+        seed: of its weights.
+        at_eval: whether pictures are left to lerobot-eval's processors.
+    """
+    import torch
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.policies.xvla.configuration_xvla import XVLAConfig
+    from lerobot.policies.xvla.modeling_xvla import XVLAPolicy
+    from lerobot.policies.xvla.processor_xvla import make_xvla_pre_post_processors
+
+    small = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "vocab_size": 64, "dropout": 0.0}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    vision = {"dim_embed": [16] * 4, "num_heads": [2] * 4, "num_groups": [2] * 4, "depths": [1] * 4, "window_size": 4}
+    config = XVLAConfig(
+        device="cpu",
+        chunk_size=6,
+        n_action_steps=4,
+        florence_config={
+            "vision_config": {**vision, "projection_dim": 32, "model_type": "davit", "drop_path_rate": 0.0},
+            "text_config": {**small, **heads, "max_position_embeddings": 128},
+            "vocab_size": 64,
+            "projection_dim": 32,
+        },
+        tokenizer_name=str(_save_tokenizer(folder / "words")),
+        tokenizer_max_length=16,
+        hidden_size=32,
+        depth=1,
+        num_heads=2,
+        len_soft_prompts=4,
+        dim_time=8,
+        max_len_seq=256,
+        num_denoising_steps=3,
+        max_state_dim=20,
+        resize_imgs_with_padding=(PICTURE, PICTURE),
+        input_features={
+            "observation.images.image": PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)),
+            "observation.images.image2": PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)),
+            "observation.state": PolicyFeature(FeatureType.STATE, (8,)),
+        },
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (20,))},
+    )
+    torch.manual_seed(seed)
+    policy = XVLAPolicy(config)
+    for parameter in policy.parameters():
+        # Some are left uninitialised.
+        torch.nn.init.normal_(parameter, 0.0, 0.3)
+    before, after = make_xvla_pre_post_processors(config)
+    if at_eval:
+        before.steps = [step for step in before.steps if not type(step).__name__.startswith("XVLA")]
+    return save(folder / "policy", policy, before, after)
+
+
+def save_lora(folder: Path, base: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """A LoRA adapter of a saved policy as lerobot-train saves it: adapter, config and processors in a new folder."""
+    import shutil
+
+    import torch
+    from lerobot.configs.policies import PreTrainedConfig
+    from lerobot.policies.factory import get_policy_class
+    from peft import LoraConfig, get_peft_model
+
+    config = PreTrainedConfig.from_pretrained(base)
+    policy = get_policy_class(config.type).from_pretrained(base, config=config)
+    policy.name_or_path = str(base)
+    torch.manual_seed(seed)
+    settings = {"r": 4, "target_modules": r".*(q_proj|v_proj)", "init_lora_weights": False, **changes}
+    wrapped = get_peft_model(policy, LoraConfig(**settings))
+    wrapped.save_pretrained(folder)
+    config.use_peft = True
+    config.save_pretrained(folder)
+    for file in base.glob("policy_*"):
+        shutil.copy(file, folder)
+    return folder
+
+
 def dataset_stats() -> dict[str, dict[str, Any]]:
     """Statistics of a data set that make normalisation show: no mean is 0, no deviation 1."""
     import torch
@@ -209,27 +288,9 @@ def _picture_stats() -> dict[str, Any]:
 
 def _save_vlm(folder: Path) -> Path:
     """Config, processor and tokenizer of a tiny SmolVLM: all that SmolVLA reads where it loads no weights of it."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, SmolVLMConfig
+    from transformers import SmolVLMConfig
 
-    folder.mkdir(parents=True)
-    words = sorted({word for text in INSTRUCTIONS for word in text.split()})
-    vocabulary = {word: number for number, word in enumerate([*_SPECIAL, *words, "\n"])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        bos_token="<s>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        extra_special_tokens={
-            "image_token": "<image>",
-            "fake_image_token": "<fake_token_around_image>",
-            "global_image_token": "<global-img>",
-            "end_of_utterance_token": "<end_of_utterance>",
-        },
-    ).save_pretrained(folder)
+    _save_tokenizer(folder)
     text = {
         "model_type": "llama",
         "hidden_size": 64,
@@ -251,7 +312,11 @@ def _save_vlm(folder: Path) -> Path:
         "patch_size": 16,
     }
     SmolVLMConfig(
-        text_config=text, vision_config=vision, scale_factor=2, image_token_id=vocabulary["<image>"], pad_token_id=0
+        text_config=text,
+        vision_config=vision,
+        scale_factor=2,
+        image_token_id=_SPECIAL.index("<image>"),
+        pad_token_id=0,
     ).save_pretrained(folder)
     (folder / "preprocessor_config.json").write_text(
         json.dumps(
@@ -266,6 +331,32 @@ def _save_vlm(folder: Path) -> Path:
     return folder
 
 
+def _save_tokenizer(folder: Path) -> Path:
+    """A tokenizer of the words of `INSTRUCTIONS`, in a new folder."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    folder.mkdir(parents=True)
+    words = sorted({word for text in INSTRUCTIONS for word in text.split()})
+    vocabulary = {word: number for number, word in enumerate([*_SPECIAL, *words, "\n"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        extra_special_tokens={
+            "image_token": "<image>",
+            "fake_image_token": "<fake_token_around_image>",
+            "global_image_token": "<global-img>",
+            "end_of_utterance_token": "<end_of_utterance>",
+        },
+    ).save_pretrained(folder)
+    return folder
+
+
 def observation(seed: int, size: int = PICTURE) -> dict[str, Any]:
     """What a suite's policy view gives: pictures (size, size, 3) uint8 and a state (8,)."""
     drawn = np.random.default_rng(seed)
@@ -273,4 +364,6 @@ def observation(seed: int, size: int = PICTURE) -> dict[str, Any]:
         "agentview_image": drawn.integers(0, 256, (size, size, 3), dtype=np.uint8),
         "robot0_eye_in_hand_image": drawn.integers(0, 256, (size, size, 3), dtype=np.uint8),
         "state": drawn.normal(0, 0.5, 8),
+        "robot0_eef_pos": drawn.normal(0, 0.5, 3),
+        "controller_mat": np.linalg.qr(drawn.normal(0, 1, (3, 3)))[0],
     }

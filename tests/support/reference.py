@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from tests.support.data import REPOSITORY, arena_data, libero_data
 
@@ -71,6 +72,7 @@ def _run(command: list[str | Path], folder: Path, variables: Mapping[str, str]) 
 def job(task: Path, **given: Any) -> dict[str, Any]:
     """A job for upstream with everything that is not given left out."""
     nothing = {"seed": 0, "init_state": None, "actions": [], "cameras": 0, "frames": [], "earlier": 0}
+    nothing |= {"absolute_from": None, "dtype": "float64"}
     return {"task": str(task), **nothing, **given}
 
 
@@ -86,4 +88,28 @@ def smooth_actions(seed: int, steps: int) -> list[list[float]]:
         if step % 9 == 4:
             velocity = np.concatenate([velocity[:3], np.zeros(3)])
         rows.append([*velocity, 1.0 if (step // 30) % 2 else -1.0])
+    return rows
+
+
+def smooth_poses(seed: int, steps: int, position: np.ndarray, matrix: np.ndarray) -> list[list[float]]:
+    """Poses about one, in m and rad, that move smoothly, reach down, turn by up to half a turn, and jump at times.
+
+    Args:
+        seed: of the draws.
+        steps: how many.
+        position, matrix: the pose to begin with, (3,) and (3, 3).
+    """
+    generator = np.random.default_rng(seed)
+    rows, wanted, turn = [], np.array(position), np.zeros(3)
+    target, turned = wanted, turn
+    for step in range(steps):
+        if step % 15 == 0:
+            target = position + generator.uniform([-0.2, -0.25, -0.35], [0.25, 0.25, 0.1])
+            turned = generator.normal(0, 0.5, 3) * [0.5, 0.5, 2.0]
+        wanted, turn = wanted + 0.15 * (target - wanted), turn + 0.15 * (turned - turn)
+        rotation = (Rotation.from_rotvec(turn) * Rotation.from_matrix(matrix)).as_rotvec()
+        if step % 37 == 30:
+            # No turn at all, which robosuite tells by the angle.
+            rotation = np.zeros(3)
+        rows.append([*wanted, *rotation, 1.0 if (step // 20) % 2 else -1.0])
     return rows

@@ -3,9 +3,10 @@
     python upstream.py JOBS.json OUT.npz
 
 JOBS.json: {"assets": folder, "jobs": [{"task": path of a .bddl, "seed": s, "init_state": [...] or null,
-"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n}]}. Every job
+"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n,
+"absolute_from": n or null, "dtype": of actions}]}. Every job
 makes a new environment, so that its random draws do not depend on the jobs before it; in its first episode, which is
-not written, it does `earlier` of the actions.
+not written, it does `earlier` of the actions. From the action of the number `absolute_from` on they are poses.
 """
 
 import json
@@ -44,15 +45,21 @@ def run(job: dict, out: dict, prefix: str) -> None:
         observation = env.set_init_state(np.asarray(job["init_state"], dtype=float))
     for name in ("body_pos", "body_quat", "site_rgba"):
         out[f"{prefix}_{name}"] = getattr(model, name).copy()
-    rows: dict[str, list] = {name: [] for name in ("qpos", "qvel", "eef_pos", "eef_quat", "gripper_qpos", "success")}
+    fields = ("qpos", "qvel", "eef_pos", "eef_quat", "gripper_qpos", "success", "controller_pos", "controller_mat")
+    rows: dict[str, list] = {name: [] for name in fields}
+    (robot,) = env.robots
     for step, action in enumerate([None, *job["actions"]]):
+        if job["absolute_from"] is not None and step == job["absolute_from"] + 1:
+            robot.controller.use_delta = False
         if action is not None:
-            observation, *_ = env.step(np.asarray(action))
+            observation, *_ = env.step(np.asarray(action, dtype=job["dtype"]))
         rows["qpos"].append(data.qpos.copy())
         rows["qvel"].append(data.qvel.copy())
         for name in ("eef_pos", "eef_quat", "gripper_qpos"):
             rows[name].append(observation[f"robot0_{name}"])
         rows["success"].append(bool(env.check_success()))
+        rows["controller_pos"].append(np.array(robot.controller.ee_pos))
+        rows["controller_mat"].append(np.array(robot.controller.ee_ori_mat))
         if step in job["frames"]:
             out[f"{prefix}_agentview_{step}"] = observation["agentview_image"]
             out[f"{prefix}_wrist_{step}"] = observation["robot0_eye_in_hand_image"]
