@@ -43,7 +43,7 @@ from pytest_vla.policies.openpi_connection import (
     refusal,
     require_websockets,
 )
-from pytest_vla.policies.servers import OneServer, Said, check_servers, policy_of_servers
+from pytest_vla.policies.servers import OneServer, PolicyServer, Said, check_servers, policy_of_servers
 from pytest_vla.policies.view import as_rendered, gripper_of, resize_with_padding, rotation_6d
 from pytest_vla.util.text import printable
 
@@ -528,7 +528,7 @@ class _StarVlaSession:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ServerKind:
     """How servers of one kind are reached.
 
     Attributes:
@@ -538,23 +538,25 @@ class Protocol:
         expected: describes the server, and how to start it.
     """
 
-    make: Callable[..., OneServer]
+    make: Callable[..., PolicyServer]
     port: int
     schemes: tuple[str, ...]
     expected: str
 
 
-PROTOCOLS: Mapping[str, Protocol] = {
-    "groot": Protocol(
+PROTOCOLS: Mapping[str, ServerKind] = {
+    "groot": ServerKind(
         GrootPolicy,
         5555,
         ("tcp",),
         "a server of GR00T N1.6 or N1.7 (gr00t/eval/run_gr00t_server.py with --use-sim-policy-wrapper)",
     ),
-    "groot-n1.5": Protocol(
+    "groot-n1.5": ServerKind(
         partial(GrootPolicy, is_n15=True), 5555, ("tcp",), "GR00T N1.5's server (scripts/inference_service.py --server)"
     ),
-    "x-vla": Protocol(XVlaPolicy, 8000, ("http", "https"), "X-VLA's server (its deploy.py)"),
-    "starvla": Protocol(StarVlaPolicy, 10093, WEBSOCKET, "starVLA's server (deployment/model_server/server_policy.py)"),
+    "x-vla": ServerKind(XVlaPolicy, 8000, ("http", "https"), "X-VLA's server (its deploy.py)"),
+    "starvla": ServerKind(
+        StarVlaPolicy, 10093, WEBSOCKET, "starVLA's server (deployment/model_server/server_policy.py)"
+    ),
 }
 """By the text before the address in ``--vla-model``."""
