@@ -153,13 +153,7 @@ class GrootPolicy(OneServer):
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
-        connection, said = self._connected(self.timeout)
-        try:
-            self.check_alike(said)
-        except BaseException:
-            connection.close()
-            raise
-        return _GrootSession(self, connection, episode.instruction)
+        return _GrootSession(self, self.checked(*self._connected(self.timeout)), episode.instruction)
 
     def _connected(self, timeout: float) -> "tuple[_ZeroMqConnection, Said]":
         def connect(left: Left) -> "tuple[_ZeroMqConnection, Said]":
@@ -263,8 +257,8 @@ def _of_npy(value: object) -> NDArray[Any] | None:
 class _ZeroMqConnection:
     """The requesting end of ZeroMQ over TCP: ZMTP 3.0 without security, https://rfc.zeromq.org/spec/23.
 
-    libzmq's own would connect again by itself, so that a server's end could not be told from a slow answer, and bounds
-    the frames of a message, and not their number. Its methods raise what `guarded` turns into EpisodeErrors.
+    Not libzmq's, which connects again by itself, so that a server's end looks like a slow answer, and which bounds the
+    size of a message's parts, but not their number. Methods raise what `guarded` turns into EpisodeErrors.
     """
 
     _GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -285,11 +279,10 @@ class _ZeroMqConnection:
             if greeting[2:22].rstrip(b"\0") != b"NULL":
                 raise EpisodeError(GONE, f"{address} asks for ZeroMQ's security, which GR00T's servers do not have")
             self._socket.sendall(bytes([self._COMMAND, len(self._READY)]) + self._READY)
-            flags, body = self._frame(left, MAX_REPLY)
+            flags, body = self._frame(left)
             if not flags & self._COMMAND or not body.startswith(b"\x05READY"):
-                raise EpisodeError(
-                    GONE, f"{address} refuses the connection: {printable(body.decode(errors='replace'))[:200]}"
-                )
+                told = printable(body[:200].decode(errors="replace"))
+                raise EpisodeError(GONE, f"{address} refuses the connection: {told}")
         except BaseException:
             self.close()
             raise
@@ -298,30 +291,30 @@ class _ZeroMqConnection:
         """Send a request, and return the reply."""
         self._socket.settimeout(max(left(), 1e-3))
         # An empty frame ends the envelope.
-        self._socket.sendall(bytes([self._MORE, 0]) + bytes([self._LONG]) + len(request).to_bytes(8, "big") + request)
-        frames: list[bytes] = []
-        more = True
-        while more:
-            flags, body = self._frame(left, MAX_REPLY)
-            if flags & self._COMMAND:
-                continue
-            frames.append(body)
-            more = bool(flags & self._MORE)
-            if len(frames) > 2:
-                break
-        if more or len(frames) != 2 or frames[0]:
-            raise _no_reply(self._address, "sent no reply of one frame")
-        return frames[1]
+        self._socket.sendall(bytes([self._MORE, 0, self._LONG]) + len(request).to_bytes(8, "big") + request)
+        more, envelope = self._part(left)
+        if more and not envelope:
+            more, reply = self._part(left)
+            if not more:
+                return reply
+        raise _no_reply(self._address, "sent no reply of one frame")
 
     def close(self) -> None:
         with suppress(OSError):
             self._socket.close()
 
-    def _frame(self, left: Left, most: int) -> tuple[int, bytes]:
+    def _part(self, left: Left) -> tuple[bool, bytes]:
+        """Return whether a message goes on, and its next part; commands, such as heartbeats, are skipped."""
+        flags, body = self._frame(left)
+        while flags & self._COMMAND:
+            flags, body = self._frame(left)
+        return bool(flags & self._MORE), body
+
+    def _frame(self, left: Left) -> tuple[int, bytes]:
         flags = self._received(1, left)[0]
         size = int.from_bytes(self._received(8 if flags & self._LONG else 1, left), "big")
-        if size > most:
-            raise _no_reply(self._address, f"sent {size} bytes, and a reply has {most} at most")
+        if size > MAX_REPLY:
+            raise _no_reply(self._address, f"sent {size} bytes, and a reply has {MAX_REPLY} at most")
         return flags, self._received(size, left)
 
     def _received(self, size: int, left: Left) -> bytes:
@@ -453,6 +446,8 @@ def _http(address: Address, body: bytes | None, left: Left) -> tuple[int, str, b
             over.cancel()
         if len(data) > MAX_REPLY:
             raise _no_reply(address, f"sent more than {MAX_REPLY} bytes")
+        if reply.length:
+            raise EOFError("the reply is cut off")
         return reply.status, reply.headers.get("Location", ""), data
     finally:
         connection.close()
@@ -489,12 +484,7 @@ class StarVlaPolicy(OneServer):
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
         connection = OpenpiConnection(self.address, self.timeout, self.limit)
-        try:
-            self.check_alike(connection.metadata)
-        except BaseException:
-            connection.close()
-            raise
-        return _StarVlaSession(connection, episode.instruction)
+        return _StarVlaSession(self.checked(connection, connection.metadata), episode.instruction)
 
 
 class _StarVlaSession:
@@ -511,12 +501,9 @@ class _StarVlaSession:
             raise _raised(address, reply.get("error", "an error without a message"))
         data = reply.get("data")
         if not isinstance(data, dict) or "actions" not in data:
-            if isinstance(data, dict) and "normalized_actions" in data:
-                raise _no_reply(
-                    address, "gives normalised actions, as starVLA's servers of 2025 do: update starVLA there"
-                )
             listed = ", ".join(sorted(map(str, data))) if isinstance(data, dict) else type(data).__name__
-            raise _no_reply(address, f"replied without actions; the reply's data have {listed or 'nothing'}")
+            old = " (normalised ones are an older starVLA's: update it there)" * ("normalized_actions" in listed)
+            raise _no_reply(address, f"replied without actions; the reply's data have {listed or 'nothing'}{old}")
         actions = data["actions"]
         if not isinstance(actions, np.ndarray) or actions.ndim != 3 or len(actions) != 1:
             shape = getattr(actions, "shape", type(actions).__name__)

@@ -195,6 +195,23 @@ def test_x_vla_gets_what_its_libero_client_sends() -> None:
     assert np.array_equal(arrays[0]["image1"], seen["robot0_eye_in_hand_image"][::-1, ::-1])
 
 
+def test_x_vlas_state_is_that_of_its_evaluator() -> None:
+    shown: list[Any] = []
+    with http(x_vla()) as served:
+        policy: Any = server_policies("x-vla", served.where)
+
+        def watched(episode: Episode) -> Any:
+            session = policy(episode)
+            return lambda observation: (shown.append(observation["state"]), session(observation))[1]
+
+        watched.traits = policy.traits  # type: ignore[attr-defined]
+        task = load_evaluator("x-vla").task(TASK)
+        task = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, max_steps=9))
+        run_episode(Case("libero_goal", TASK.name, 0), task, watched, World, Conditions("x-vla"))
+    sent = [decoded(request["proprio"])[:10].tolist() for request in served.requests]
+    assert (len(sent), sent) == (3, [state.tolist() for state in shown])
+
+
 def decoded(text: str) -> Any:
     table = json.loads(text)
     return np.frombuffer(base64.b64decode(table["__numpy__"]), table["dtype"]).reshape(table["shape"])
@@ -347,7 +364,7 @@ def test_what_x_vlas_server_replies_is_bounded_and_checked(reply: Any, reason: s
         ({"ok": False}, "policy-raised", "without a message"),
         ({"ok": True}, "policy-protocol", "the reply's data have NoneType"),
         ({"data": {"thoughts": 1}}, "policy-protocol", "the reply's data have thoughts"),
-        ({"data": {"normalized_actions": np.zeros((1, 8, 7))}}, "policy-protocol", "update starVLA"),
+        ({"data": {"normalized_actions": np.zeros((1, 8, 7))}}, "policy-protocol", "update it there"),
         ({"data": {"actions": [[[0.0] * 7]]}}, "policy-shape", "list"),
         ({"data": {"actions": np.zeros((2, 8, 7))}}, "policy-shape", "(2, 8, 7)"),
         ({"data": {"actions": np.zeros((1, 8, 6))}}, "policy-shape", "(8, 6)"),
