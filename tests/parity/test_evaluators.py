@@ -15,6 +15,7 @@ from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import Episode, Session
+from pytest_vla.policies.fit import Traits
 from tests.support import seeing
 from tests.support.reference import run_loops
 from tests.support.worlds import libero_task, world_of
@@ -24,7 +25,7 @@ TASKS = (
     ("libero_10", "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it"),
     ("libero_90", "KITCHEN_SCENE8_turn_off_the_stove"),
 )
-EVALUATORS = ("openpi", "openvla", "openvla-oft", "lerobot", "groot-n1.5", "groot-n1.7", "vla-eval")
+EVALUATORS = ("openpi", "openvla", "openvla-oft", "lerobot", "groot-n1.5", "groot-n1.7", "x-vla", "vla-eval")
 EPISODES, STEPS = 3, 60
 CONVENTION = dict.fromkeys(("openvla", "openvla-oft", "groot-n1.5", "groot-n1.7"), "open") | {"x-vla": "absolute"}
 
@@ -35,6 +36,8 @@ class Seen:
     def __init__(self, evaluator: str, task: Task) -> None:
         self.convention, self.text = CONVENTION.get(evaluator, "signs"), task.language
         self.processed = task.protocol.image_transform
+        own = {"action_size": 10, "action_convention": "absolute", "rotation": "rotation_6d"}
+        self.traits = Traits(**own) if self.convention == "absolute" else Traits()
         self.pictures: list[np.ndarray] = []
         self.states: list[np.ndarray] = []
 
@@ -126,7 +129,8 @@ def test_episodes_are_the_evaluators_own(name: str, tmp_path: Path) -> None:
             where = (name, task.name, episode)
             assert rollout.record.outcome in ("success", "failure"), (where, rollout.record.message)
             assert rollout.trajectory is not None
-            assert np.array_equal(rollout.trajectory.actions, np.clip(theirs["action"], -1, 1)), where
+            executed = theirs["action"] if name == "x-vla" else np.clip(theirs["action"], -1, 1)
+            assert np.array_equal(rollout.trajectory.actions, executed), where
             assert np.array_equal(rollout.trajectory.qpos, theirs["qpos"]), where
             assert (rollout.record.outcome == "success") == bool(theirs["success"][-1]), where
             assert np.array_equal(np.array(policy.states), theirs["state"]), where

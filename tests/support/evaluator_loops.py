@@ -116,8 +116,19 @@ def action_of(name: str, row: np.ndarray) -> np.ndarray:
     if name == "groot-n1.5":
         action[-1] = np.sign(1 - 2 * (action[-1] - 0.0) / (1.0 - 0.0))
     if name == "x-vla":
+        # Position, rotation as six numbers, gripper; in single precision.
+        action = np.array([*action[:3], *axis_angle_of_6d(action[3:9]), action[9]], dtype=np.float32)
         action[-1] = 1 if action[-1] > 0.5 else -1
-    return action
+    return action.astype(np.float32) if name == "lerobot" else action
+
+
+def axis_angle_of_6d(numbers: np.ndarray) -> np.ndarray:
+    from robosuite.utils.transform_utils import mat2quat, quat2axisangle
+
+    first = numbers[:3] / (np.linalg.norm(numbers[:3]) + 1e-6)
+    second = numbers[3:] - np.sum(first * numbers[3:]) * first
+    second = second / (np.linalg.norm(second) + 1e-6)
+    return quat2axisangle(mat2quat(np.stack([first, second, np.cross(first, second)], axis=-1)))
 
 
 CONVENTION = {"openvla": "open", "openvla-oft": "open", "groot-n1.5": "open", "groot-n1.7": "open", "x-vla": "absolute"}
@@ -136,17 +147,21 @@ def run(job: dict, folder: str, out: dict, prefix: str) -> None:
                 robot.controller.use_delta = False
         rows: dict[str, list] = {key: [] for key in ("pictures", "state", "action", "qpos", "success")}
         plan: deque = deque()
+        fed = None
         rows["qpos"].append(data.qpos.copy())
         for _ in range(job["steps"]):
             if not plan:
                 pictures, state = seen(name, observation, env)
+                state = state if fed is None else fed
                 rows["pictures"].append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
                 rows["state"].append(state)
                 # A policy of TensorFlow's pictures could not be asked here: it answers from the unprocessed ones.
                 chunk = seeing.chunk_of(pictures, state, job["language"], CONVENTION.get(name, "signs"))
                 plan.extend(chunk[: EXECUTED.get(name, seeing.CHUNK)])
+                if name == "x-vla":
+                    fed = np.array([*chunk[-1][:9], 0.0])
             action = action_of(name, plan.popleft())
-            observation, _, done, _ = env.step(action.tolist())
+            observation, _, done, _ = env.step(action if action.dtype == np.float32 else action.tolist())
             rows["action"].append(action)
             rows["qpos"].append(data.qpos.copy())
             rows["success"].append(bool(done))
