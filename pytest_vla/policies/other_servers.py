@@ -356,10 +356,7 @@ class XVlaPolicy(OneServer):
 
     def ask(self, timeout: float) -> Said:
         """Connect, and return an empty description. Raises EpisodeError."""
-        status, to, _ = reached(partial(_http, self.address, None), self.address, timeout)
-        # It takes no GET.
-        if status not in (200, 405, 422):
-            raise EpisodeError(GONE, refusal(self.address, status, to, "X-VLA server: it has no /act"))
+        reached(partial(_http, self.address, None), self.address, timeout)
         return {}
 
     def __call__(self, episode: Episode) -> Session:
@@ -383,12 +380,7 @@ class _XVlaSession:
         }
         settings = {"domain_id": _DOMAIN, "steps": _STEPS, "language_instruction": self._episode.instruction}
         request = json.dumps({**{name: _as_json(array) for name, array in arrays.items()}, **settings}).encode()
-        status, to, body = self._policy.limit.asked(partial(_http, address, request), address)
-        if 300 <= status < 400 or status in (401, 403, 404):
-            raise EpisodeError(GONE, refusal(address, status, to, "X-VLA server: it has no /act"))
-        if status != 200:
-            raise _raised(address, f"HTTP {status}: {body.decode(errors='replace')}")
-        actions = _of_json(body, address)
+        actions = _of_json(self._policy.limit.asked(partial(_http, address, request), address), address)
         if actions.ndim != 2 or actions.shape[1] < POSE_6D_SIZE or not len(actions):
             told = f"{address}: actions are {actions.shape}, expected (k, {POSE_6D_SIZE}) or more columns"
             raise EpisodeError("policy-shape", told)
@@ -421,8 +413,11 @@ def _of_json(body: bytes, address: Address) -> NDArray[Any]:
         raise EpisodeError("policy-dtype", f"{address}: the action is no array of numbers: {error}") from error
 
 
-def _http(address: Address, body: bytes | None, left: Left) -> tuple[int, str, bytes]:
-    """Post a body to ``/act``, or get that if there is none; return status, ``Location`` and the reply's body."""
+def _http(address: Address, body: bytes | None, left: Left) -> bytes:
+    """Post a body to ``/act``, and return the reply's; with no body, ask by GET whether there is an ``/act``.
+
+    Raises what `guarded` turns into EpisodeErrors.
+    """
     parts, key, proxy = urlsplit(address.url), os.environ.get(KEY, "").strip(), proxy_of(address)
     make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     to = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
@@ -444,11 +439,19 @@ def _http(address: Address, body: bytes | None, left: Left) -> tuple[int, str, b
             data = reply.read(MAX_REPLY + 1)
         finally:
             over.cancel()
+        if left() <= 0:
+            raise TimeoutError
         if len(data) > MAX_REPLY:
             raise _no_reply(address, f"sent more than {MAX_REPLY} bytes")
         if reply.length:
             raise EOFError("the reply is cut off")
-        return reply.status, reply.headers.get("Location", ""), data
+        # What takes no GET exists.
+        if reply.status == 200 or (body is None and reply.status in (405, 422)):
+            return data
+        if body is None or 300 <= reply.status < 400 or reply.status in (401, 403, 404):
+            location = str(reply.headers.get("Location", ""))
+            raise EpisodeError(GONE, refusal(address, reply.status, location, "X-VLA server: it has no /act"))
+        raise _raised(address, f"HTTP {reply.status}: {data[:2000].decode(errors='replace')}")
     finally:
         connection.close()
 

@@ -682,8 +682,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     evaluator: str | Path | None = option(
         "published evaluator whose protocol the episodes follow (scenes, pictures, state, step budgets, actions): "
         "openpi, openvla, openvla-oft, lerobot, groot-n1.5, groot-n1.7, x-vla, vla-eval, ours, or your own TOML file "
-        "(default: ours, which is each suite's own; with --vla-model=openpi:..., lerobot:..., groot:..., groot-n1.5:... "
-        "or x-vla:... that project's)",
+        "(default: ours, which is each suite's own; that of the same project with --vla-model=openpi:..., lerobot:..., "
+        "groot:..., groot-n1.5:... or x-vla:...)",
         "NAME|FILE",
         evaluator_text,
         default=None,

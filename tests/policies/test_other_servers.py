@@ -411,9 +411,7 @@ def test_a_server_that_dies_is_an_error_and_its_return_is_noticed(kind: str, mon
     with pytest.raises(EpisodeError) as gone:
         policy(EPISODE)(an_observation())
     assert gone.value.reason == GONE
-    back = threading.Event()
     with serving(kind, port=port):
-        threading.Timer(0, back.set).start()
         assert policy.recover(GONE)
         session = policy(EPISODE)
         assert len(session(an_observation()))
@@ -470,6 +468,49 @@ def test_a_server_that_trickles_reaches_the_limit_too(kind: str) -> None:
             over.set()
             thread.join()
     assert late.value.reason == GONE
+    assert "gave no answer within 0.5 s to a new connection" in late.value.message
+
+
+@pytest.mark.parametrize("user", ["", "me:p%40ss@"])
+def test_x_vla_is_reached_through_the_environments_proxy(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def forward(connection: socket.socket, port: int) -> None:
+        with connection, socket.create_connection(("127.0.0.1", port)) as beyond:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += connection.recv(1)
+            asked.append(head)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            beyond.sendall(connection.recv(2**16))
+            while data := beyond.recv(2**16):
+                connection.sendall(data)
+
+    with http(x_vla()) as server, socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: forward(listening.accept()[0], server.port))
+        thread.start()
+        monkeypatch.setenv("http_proxy", f"http://{user}127.0.0.1:{listening.getsockname()[1]}")
+        check_server("x-vla", "gpu.example:8000")
+        thread.join()
+    assert asked[0].startswith(b"CONNECT gpu.example:8000 HTTP/1.")
+    assert (b"Proxy-Authorization: Basic bWU6cEBzcw==" in asked[0]) == bool(user)
+
+
+@pytest.mark.parametrize("cut", [b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", b"", b"no HTTP\r\n\r\n"])
+def test_a_reply_of_http_that_is_cut_off_is_no_answer(cut: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(2**16)
+            connection.sendall(cut)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: answer(listening.accept()[0]))
+        thread.start()
+        policy: Any = server_policies("x-vla", f"127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(EpisodeError) as broken:
+            _ = policy.said
+        thread.join()
+    assert broken.value.reason == GONE
 
 
 @pytest.mark.parametrize(
