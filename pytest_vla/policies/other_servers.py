@@ -120,8 +120,8 @@ _STATE = ("x", "y", "z", "roll", "pitch", "yaw")
 _INSTRUCTION = "annotation.human.action.task_description"
 # The header that numpy writes for an array of numbers (version 1.0), read without evaluating it.
 _NPY = re.compile(
-    rb"\x93NUMPY\x01\x00(?P<size>[\s\S]{2})\{'descr': '(?P<dtype>[<|][fiu][1248])', 'fortran_order': False, "
-    rb"'shape': \((?P<shape>[0-9, ]{0,100})\), \}"
+    rb"\x93NUMPY\x01\x00(?P<size>[\s\S]{2})\{'descr': '(?P<dtype>\|[iu]1|<[fiu][248])', 'fortran_order': False, "
+    rb"'shape': \((?P<shape>[0-9]{1,9}(?:, [0-9]{1,9}){0,3})?,?\), \}"
 )
 
 
@@ -248,7 +248,7 @@ def _of_npy(value: object) -> NDArray[Any] | None:
     if header is None or not isinstance(data, bytes):
         return None
     begin, dtype = 10 + int.from_bytes(header["size"], "little"), np.dtype(header["dtype"].decode())
-    shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
+    shape = tuple(map(int, (header["shape"] or b"1").split(b",")))
     if begin + math.prod(shape) * dtype.itemsize != len(data):
         return None
     return np.frombuffer(data, dtype, offset=begin).reshape(shape)

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pickle
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -301,6 +302,16 @@ def npy_of(header: bytes, data: bytes = b"") -> dict[str, Any]:
         (with_part({"__ndarray_class__": True, "as_npy": pickle.dumps(0)}), "policy-dtype", "action.yaw"),
         (with_part({"__ndarray_class__": True}), "policy-dtype", "action.yaw"),
         (with_part([0.0] * 16), "policy-dtype", "action.yaw"),
+        (
+            with_part(npy_of(b"{'descr': '<f1', 'fortran_order': False, 'shape': (16,), }", bytes(16))),
+            "policy-dtype",
+            "yaw",
+        ),
+        (
+            with_part(npy_of(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4 4,), }", bytes(64))),
+            "policy-dtype",
+            "yaw",
+        ),
         # A terabyte in 100 bytes, and a header that is code.
         (
             with_part(npy_of(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 999999999999, 1), }")),
@@ -388,6 +399,20 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode(kind: st
     scheme = PROTOCOLS[kind].schemes[0]
     assert str(refused.value).startswith(f"--vla-model={spec.text}: nothing listens at {scheme}://127.0.0.1:{port}.")
     assert PROTOCOLS[kind].expected in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_only_websockets_need_a_package(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(kind) as server:
+        for name in ("websockets", "websockets.exceptions", "websockets.sync.client"):
+            monkeypatch.setitem(sys.modules, name, None)
+        if kind == "starvla":
+            with pytest.raises(VlaError, match=r"pip install 'pytest-vla\[remote\]'"):
+                check_server(kind, f"127.0.0.1:{server.port}")
+        else:
+            check_server(kind, f"127.0.0.1:{server.port}")
+            assert run(kind, server.port, max_steps=2).record.outcome == "failure"
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
