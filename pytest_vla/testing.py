@@ -58,13 +58,15 @@ class LazyObservation(Mapping[str, Any]):
             assert self._step == self._world.steps, "a picture of the past"
             self._world.pictures += 1
             return self._world.picture(key.removesuffix("_image"))
-        return {"robot0_eef_pos": eef, "state": np.concatenate([eef, np.zeros(5)])}[key]
+        state = np.concatenate([eef, np.zeros(5)])
+        return {"state": state, "robot0_eef_pos": eef, "controller_pos": eef, "controller_mat": np.eye(3)}[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(["agentview_image", "robot0_eye_in_hand_image", "state", "robot0_eef_pos"])
+        pictures = ("agentview_image", "robot0_eye_in_hand_image")
+        return iter([*pictures, "state", "robot0_eef_pos", "controller_pos", "controller_mat"])
 
     def __len__(self) -> int:
-        return 4
+        return 6
 
 
 class World:

@@ -64,7 +64,8 @@ def options_page() -> Iterator[str]:
     yield from (f"## {MODELS_KEY}", "", "An ini key without an option: your own names for policies, one a line.", "")
     yield from ("```ini", "[pytest]", f"{MODELS_KEY} =", "    ours = my_package.policies:best", "```", "")
     yield from ("## Policies", "", "What `--vla-model` takes:", "")
-    yield from _table(("policy", "answers in batches"), [(f"`{k.usage}`", _batches(k.batches)) for k in all_kinds()])
+    offered = [(f"`{k.usage}`", _batches(k.batches)) for k in all_kinds() if k.offered]
+    yield from _table(("policy", "answers in batches"), offered)
 
 
 def suites_page() -> Iterator[str]:

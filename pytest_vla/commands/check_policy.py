@@ -258,7 +258,7 @@ def _milliseconds(text: str) -> float:
 DEFAULT_SUITE = "tabletop"
 DEFAULT_SIZES = (1, 2, 4, 8, 16, 32)
 
-_SERVED = ("openpi", "vla-eval")
+_SERVED = ("openpi", "vla-eval", "groot", "groot-n1.5", "x-vla", "starvla")
 
 
 @dataclass(frozen=True)

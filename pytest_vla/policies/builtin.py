@@ -97,6 +97,35 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
         check_vla_eval(text)
 
 
+def _served(name: str) -> PolicyType:
+    """Return the policy type of another project's servers, one of `pytest_vla.policies.other_servers.PROTOCOLS`."""
+
+    def load(text: str, spec: ModelSpec) -> "Policy":
+        from pytest_vla.policies.other_servers import server_policies
+
+        return server_policies(name, text, spec.timeout, _number())
+
+    def check(text: str, spec: ModelSpec) -> None:
+        from pytest_vla.policies.other_servers import check_server
+
+        if not _in_worker():
+            check_server(name, text)
+
+    return PolicyType(name, f"{name}:HOST[:PORT][,...]", "HOST", load, check, is_remote=_is_elsewhere)
+
+
+def _lerobot_server(text: str, spec: ModelSpec) -> "Policy":
+    raise VlaError(
+        f"--vla-model={spec.text}: lerobot's async inference server sends pickles, which could run any code here, so "
+        "they are not read. Serve the checkpoint by `pytest-vla serve --vla-model=lerobot:PATH`, or load it by "
+        "--vla-model=lerobot:PATH"
+    )
+
+
+def _check_lerobot_server(text: str, spec: ModelSpec) -> None:
+    _lerobot_server(text, spec)
+
+
 def _is_elsewhere(text: str, spec: ModelSpec) -> bool:
     """Whether a server's address is not certainly this machine's."""
     try:
@@ -238,6 +267,12 @@ REPLAY = PolicyType(
 OPENPI = PolicyType("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi, is_remote=_is_elsewhere)
 VLA_EVAL = PolicyType(
     "vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval, is_remote=_is_elsewhere
+)
+GROOT, GROOT_N15, X_VLA, STARVLA = map(_served, ("groot", "groot-n1.5", "x-vla", "starvla"))
+LEROBOT_ASYNC = PolicyType(
+    *("lerobot-async", "lerobot-async:HOST", "HOST", _lerobot_server, _check_lerobot_server),
+    is_remote=_is_elsewhere,
+    offered=False,
 )
 LEROBOT = PolicyType(
     "lerobot",

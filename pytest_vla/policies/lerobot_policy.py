@@ -14,7 +14,7 @@ from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.policies.base import Answer, Episode, Observation, as_observations
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE, Traits
 from pytest_vla.policies.lerobot_inputs import ACTION, WRIST, Inputs
-from pytest_vla.policies.view import resize_with_padding, rotation_6d
+from pytest_vla.policies.view import as_rendered, resize_with_padding, rotation_6d
 from pytest_vla.util.warnings import describe
 
 MOST = 1024
@@ -256,10 +256,9 @@ def xvla_observation(observation: Observation, wrist_transform: str) -> Observat
 
     The state is the end effector's position, the six numbers of the controller's rotation, a zero, and ten zeros.
     """
-    turns = {"rotate_180": (slice(None, None, -1),) * 2, "none": (slice(None, None, -1),), "raw": ()}
     found = dict(observation)
     if WRIST in found:
-        found[WRIST] = np.ascontiguousarray(found[WRIST][turns[wrist_transform]])
+        found[WRIST] = as_rendered(found[WRIST], wrist_transform)
     if "controller_mat" in found:
         pose = [found["robot0_eef_pos"], rotation_6d(found["controller_mat"])]
         found["state"] = np.concatenate([*pose, np.zeros(11)])

@@ -5,9 +5,10 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,7 +20,6 @@ from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import ServerTraceback
 
 if TYPE_CHECKING:
-    from websockets.http11 import Response
     from websockets.sync.client import ClientConnection
     from websockets.sync.connection import Connection
 
@@ -94,7 +94,7 @@ class ServerInfo:
         return cls(None if reads is None else tuple(reads), replan, digest, Traits.of(traits))
 
 
-# Where a policy server listens: HOST, HOST:PORT or a websocket URL, as typed after the kind in ``--vla-model``.
+# Where a policy server listens: HOST, HOST:PORT or a URL, as typed after the kind in ``--vla-model``.
 
 AWAY_SECONDS = 60.0
 """Seconds that a server on the network may be away before the run stops."""
@@ -108,13 +108,16 @@ GONE = "policy-connection"
 _RETRY_SECONDS = 0.5
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
 
+WEBSOCKET = ("ws", "wss")
+"""The schemes of a websocket's URL."""
+
 
 @dataclass(frozen=True)
 class Address:
     """The address of a policy server.
 
     Attributes:
-        url: the URL for a websocket client; it has host and port, and no secret.
+        url: the URL for a client; it has host and port, and no secret.
         model: the text of ``--vla-model``, for messages.
     """
 
@@ -125,33 +128,43 @@ class Address:
         return self.url
 
 
-def parse_address(kind: str, where: str, default_port: int) -> Address:
+def parse_address(kind: str, where: str, default_port: int, schemes: Sequence[str] = WEBSOCKET) -> Address:
     """Parse the address of a policy server; a URL without a port has the default of its scheme (80, 443).
+
+    Args:
+        kind: the text before the address in ``--vla-model``.
+        where: HOST, HOST:PORT or a URL.
+        default_port: for HOST.
+        schemes: the URL schemes of the server's protocol: the plain one, and the one over TLS if there is one.
 
     Raises:
         VlaError: not an address, or one that contains a password or a query.
     """
-    model = f"{kind}:{where}"
+    model, expected = f"{kind}:{where}", _expected(kind, schemes)
     if not where.isprintable() or " " in where:
-        raise VlaError(f"--vla-model={kind}:{where!r}: {_expected(kind)}")
+        raise VlaError(f"--vla-model={kind}:{where!r}: {expected}")
     if "@" in where or "?" in where or "#" in where:
         raise VlaError(
             f"--vla-model={kind}:...: a user, password or query in the address would be stored in every record; "
-            f"{_expected(kind)}, and set the server's key in the environment variable {KEY}"
+            f"{expected}, and set the server's key in the environment variable {KEY}"
         )
     if "://" in where:
-        return Address(_checked_url(where, model, kind), model)
+        if not _is_usable(where, schemes):
+            raise VlaError(f"--vla-model={model}: {expected}")
+        return Address(where, model)
     host = _HOST.match(where)
     colon, port = (where[host.end() : host.end() + 1], where[host.end() + 1 :]) if host else ("", "")
     if host is None or colon not in ("", ":"):
-        raise VlaError(f"--vla-model={model}: {_expected(kind)} (an IPv6 address in brackets)")
+        raise VlaError(f"--vla-model={model}: {expected} (an IPv6 address in brackets)")
     if colon and not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535):
         raise VlaError(f"--vla-model={model}: {port!r} is not a port number (1 to 65535)")
-    return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
+    return Address(f"{schemes[0]}://{host[0]}:{int(port) if colon else default_port}", model)
 
 
-def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, ...]:
-    """Parse one address (``HOST``) or a list of them (``HOST1:8000,HOST2:8000``).
+def parse_addresses(
+    kind: str, where: str, default_port: int, schemes: Sequence[str] = WEBSOCKET
+) -> tuple[Address, ...]:
+    """Parse one address (``HOST``) or a list of them (``HOST1:8000,HOST2:8000``); arguments as for `parse_address`.
 
     Raises:
         VlaError: as for `parse_address`, or an address is given twice.
@@ -159,7 +172,7 @@ def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, 
     parts = [part.strip(" ") for part in where.split(",")] if "," in where else [where]
     if not all(parts):
         raise VlaError(f"--vla-model={kind}:{where}: an address in the list is empty")
-    addresses = [parse_address(kind, part, default_port) for part in parts]
+    addresses = [parse_address(kind, part, default_port, schemes) for part in parts]
     urls = [address.url for address in addresses]
     if twice := [url for number, url in enumerate(urls) if url in urls[:number]]:
         raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is given twice")
@@ -188,19 +201,17 @@ def await_server(reach: Callable[[], T]) -> T:
         time.sleep(_RETRY_SECONDS)
 
 
-def _checked_url(where: str, model: str, kind: str) -> str:
+def _is_usable(url: str, schemes: Sequence[str]) -> bool:
     try:
-        parts = urlsplit(where)
-        usable = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
-        raise VlaError(f"--vla-model={model}: {_expected(kind)}")
-    return where
+        return False
 
 
-def _expected(kind: str) -> str:
-    return f"write {kind}:HOST:PORT or {kind}:ws://HOST:PORT (wss:// for TLS)"
+def _expected(kind: str, schemes: Sequence[str]) -> str:
+    encrypted = f" ({schemes[1]}:// for TLS)" if len(schemes) > 1 else ""
+    return f"write {kind}:HOST:PORT or {kind}:{schemes[0]}://HOST:PORT{encrypted}"
 
 
 MAX_REPLY = 16 * 1024 * 1024
@@ -332,7 +343,8 @@ def open_connection(
             try:
                 super().handshake(*args, **kwargs)
             except InvalidStatus as error:
-                raise EpisodeError(GONE, _refusal(address, error.response)) from error
+                status, to = error.response.status_code, error.response.headers.get("Location", "")
+                raise EpisodeError(GONE, refusal(address, status, str(to), "websocket server")) from error
 
     key = os.environ.get(KEY, "").strip()
 
@@ -346,7 +358,7 @@ def open_connection(
             # The server computes in the loop that would answer a ping.
             ping_interval=None,
             close_timeout=_CLOSE_TIMEOUT,
-            proxy=_proxy(address),
+            proxy=proxy_of(address),
             create_connection=NotRedirected,
         )
         # From websockets 17.1 on, a connection that is not entered warns.
@@ -358,6 +370,11 @@ def open_connection(
             connection.close()
             raise
 
+    return reached(open_it, address, timeout)
+
+
+def reached(open_it: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
+    """Return the result of `guarded` for a new connection: a server that does not answer it is not there."""
     try:
         return guarded(open_it, address, timeout)
     except EpisodeError as error:
@@ -375,31 +392,41 @@ def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout:
         timeout: seconds.
         option: where that limit is from, for the message.
     """
-    from websockets.exceptions import ConnectionClosed, WebSocketException
+    closed: tuple[type[Exception], ...] = ()
+    failed: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, ImportError, HTTPException)
+    # Not all protocols need websockets.
+    with suppress(ImportError):
+        from websockets.exceptions import ConnectionClosed, WebSocketException
 
+        closed, failed = (ConnectionClosed,), (*failed, WebSocketException)
     deadline = time.monotonic() + timeout
     late = EpisodeError("policy-timeout", f"{address}{_through(address)} gave no answer within {timeout:g} s{option}")
     try:
         return talk(lambda: max(deadline - time.monotonic(), 0.0))
     except EpisodeError:
         raise
-    except TimeoutError as error:
-        raise late from error
-    except ConnectionRefusedError as error:
-        proxy = _through(address).removeprefix(" through ")
-        where = f"{proxy}, on the way to {address}" if proxy else str(address)
-        raise EpisodeError(GONE, f"nothing listens at {where}") from error
-    except ConnectionClosed as error:
-        if time.monotonic() >= deadline:
-            # Sending took too long.
+    except failed as error:
+        # A connection also breaks if sending takes too long.
+        if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
             raise late from error
-        raise EpisodeError(GONE, f"{address} ended the connection: {error}") from error
-    except (OSError, EOFError, ValueError, ImportError, WebSocketException) as error:
+        if isinstance(error, ConnectionRefusedError):
+            proxy = _through(address).removeprefix(" through ")
+            where = f"{proxy}, on the way to {address}" if proxy else str(address)
+            raise EpisodeError(GONE, f"nothing listens at {where}") from error
+        if isinstance(error, closed):
+            raise EpisodeError(GONE, f"{address} ended the connection: {error}") from error
         text = f"{type(error).__name__}: {error}"
         raise EpisodeError(GONE, f"no connection to {address}{_through(address)}: {text}") from error
 
 
-def _proxy(address: Address) -> str | None:
+_PROXIES = {
+    **{"ws": ("ws", "socks", "https", "http"), "wss": ("wss", "socks", "https")},
+    **{"http": ("http",), "https": ("https",)},
+}
+"""By the scheme of a server's URL, the schemes of the environment's proxies that may lead to it."""
+
+
+def proxy_of(address: Address) -> str | None:
     """Return the URL of the environment's proxy for an address, or None; a loopback address has none."""
     parts = urlsplit(address.url)
     host = parts.hostname or ""
@@ -408,30 +435,37 @@ def _proxy(address: Address) -> str | None:
             return None
     if host == "localhost" or proxy_bypass(parts.netloc):
         return None
-    names = ("wss", "socks", "https") if parts.scheme == "wss" else ("ws", "socks", "https", "http")
     proxies = getproxies()
-    name, url = next(((name, proxies[name]) for name in names if proxies.get(name)), ("", None))
+    found = ((name, proxies[name]) for name in _PROXIES.get(parts.scheme, ()) if proxies.get(name))
+    name, url = next(found, ("", None))
     return f"socks5h://{url[7:]}" if url and name == "socks" and url.startswith("http://") else url
 
 
 def _through(address: Address) -> str:
     """Return `` through the proxy URL``, without its user and password, or an empty text if there is no proxy."""
-    proxy = _proxy(address)
+    proxy = proxy_of(address)
     if proxy is None:
         return ""
     shown = f"{proxy.partition('://')[0]}://{proxy.rpartition('@')[2].rpartition('://')[2]}"
     return f" through the proxy {shown} of the environment (no_proxy=HOST avoids it)"
 
 
-def _refusal(address: Address, response: "Response") -> str:
-    status = response.status_code
+def refusal(address: Address, status: int, location: str, kind: str) -> str:
+    """Return what a server's HTTP status means.
+
+    Args:
+        address: of the server.
+        status: not the one that was hoped for.
+        location: where a redirect leads.
+        kind: what the server should be, such as ``websocket server``.
+    """
     if 300 <= status < 400:
-        to = printable(str(response.headers.get("Location", "")))[:200]
-        return f"{address} redirects to {to or 'nowhere'} (HTTP {status}). Redirects are not followed"
+        to = printable(location)[:200] or "nowhere"
+        return f"{address} redirects to {to} (HTTP {status}). Redirects are not followed"
     if status in (401, 403):
         given = "the key in" if os.environ.get(KEY, "").strip() else "a connection without a key; give it in"
         return f"{address} refuses {given} the environment variable {KEY} (HTTP {status})"
-    return f"{address} is no websocket server{_through(address)} (HTTP {status})"
+    return f"{address} is no {kind}{_through(address)} (HTTP {status})"
 
 
 def read_table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
@@ -441,12 +475,17 @@ def read_table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
         raise EpisodeError("policy-raised", f"{address}: {lines[-1].strip()[:500]}") from ServerTraceback(
             frame[-_LONGEST_TEXT:]
         )
+    table = read_reply(frame, address)
+    if not isinstance(table, dict):
+        raise EpisodeError("policy-protocol", f"{address} sent {type(table).__name__}, and not a dict")
+    return table
+
+
+def read_reply(frame: bytes, address: Address) -> Any:
+    """Return what a frame of msgpack holds. Raises EpisodeError."""
     try:
-        table = unpack(frame)
+        return unpack(frame)
     except ValueError as error:
         raise EpisodeError(
             "policy-protocol", f"{address} sent {len(frame)} bytes that are no reply: {error}"
         ) from error
-    if not isinstance(table, dict):
-        raise EpisodeError("policy-protocol", f"{address} sent {type(table).__name__}, and not a dict")
-    return table

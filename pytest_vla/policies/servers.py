@@ -31,6 +31,13 @@ Said = Mapping[Any, Any]
 T = TypeVar("T")
 
 
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
 class PolicyServer(Policy, Protocol):
     """The policy of one server.
 
@@ -97,6 +104,15 @@ class OneServer(ABC):
         """Check that the server describes itself as at the first connection. Raises EpisodeError."""
         if differs := differences(self.said, said):
             raise EpisodeError(GONE, f"{self.address} serves another policy than when the run began: {differs}")
+
+    def checked(self, connection: C, said: Said) -> C:
+        """Return a new connection after `check_alike`; it is closed if that raises EpisodeError."""
+        try:
+            self.check_alike(said)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def recover(self, reason: str | None) -> bool:
         """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`.

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.plan.task import Protocol, Task, with_protocol
 from pytest_vla.policies import fit
 from pytest_vla.policies.base import (
     NO_WISHES,
@@ -106,6 +106,13 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
         "controller_pos": position,
         "controller_mat": (np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross) @ _GRIP_SITE,
     }
+
+
+def _of_size(suite: Suite, policy: object) -> Suite:
+    """Return a suite whose tasks take actions of the size that the policy gives, if an episode would convert them."""
+    if not fit.gives_6d(fit.traits_of(policy), suite.protocol):
+        return suite
+    return replace(suite, tasks=tuple(with_protocol(task, action_size=fit.POSE_6D_SIZE) for task in suite.tasks))
 
 
 def make_script(suite: Suite, number: int, drawn: np.random.Generator, questions: int = QUESTIONS) -> Script:
@@ -263,6 +270,7 @@ def try_policy(
     Raises:
         VlaError: the policy's description of itself is invalid.
     """
+    suite = _of_size(suite, policy)
     with globals_put_back():
         return tuple(sorted(_tried(policy, suite, seed, served, told), key=lambda finding: finding.code))
 
@@ -290,6 +298,7 @@ def measure(
         EpisodeError: the policy raises, or its answers are invalid.
     """
     most = policy.max_batch if is_batch_policy(policy) else 1
+    suite = _of_size(suite, policy)
     replan = getattr(policy, "replan", None)
     for size in [size for size in sizes if size <= most] or [1]:
         told(f"measuring batch size {size}")
@@ -434,7 +443,7 @@ def _ignored(
 
 
 def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
-    """Check the range and the gripper of all actions, (n, 7)."""
+    """Check the range and the gripper of all actions, (n, 7) or (n, 10)."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
     is_pose = suite.protocol.control == ABSOLUTE
     if wild.any() and not is_pose:
@@ -451,7 +460,7 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
     if largest <= _SMALL and not is_pose:
         yield fit.SMALL_ACTIONS.found(f"the arm's values are at most {largest:.3g} in {len(actions)} actions")
     # Only the sign of the gripper's value matters.
-    gripper = actions[:, 6]
+    gripper = actions[:, -1]
     closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())
     if not (closes and opens):
         does = "only closes" if closes else "only opens" if opens else "does not move"
@@ -535,7 +544,7 @@ def price_of(
     if not kinds:
         return ()
     alone = one_by_one(policy) if is_batch_policy(policy) else cast("Policy", policy)
-    script = make_script(suite, 0, np.random.default_rng(0), questions=1)
+    script = make_script(_of_size(suite, policy), 0, np.random.default_rng(0), questions=1)
     times: dict[str, list[float]] = {"": [], **{name: [] for name in kinds}}
     with globals_put_back():
         sessions = {name: _begun(alone, script, kinds.get(name, NO_WISHES)) for name in times}

@@ -58,6 +58,12 @@ def transformed(picture: Picture, transform: str) -> Picture:
     return picture
 
 
+def as_rendered(picture: Picture, turn: str) -> Picture:
+    """Return a picture (h, w, 3) as the camera rendered it, from one after a turn, one of `IMAGE_TRANSFORMS`."""
+    # Each turn undoes itself.
+    return np.ascontiguousarray(_TURNS["raw"](_TURNS[turn](picture)))
+
+
 # The state: end-effector position (m), orientation, two finger positions (m); or X-VLA's.
 
 

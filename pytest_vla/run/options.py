@@ -509,7 +509,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "policy to test: module:callable (your own; called once per episode, returns a callable from "
         "observation to actions), expert (a script that sees the simulator's state), random, tiny (a small "
         "learned policy that ships), replay:PATH (recorded actions: an npz file or a run's folder), "
-        "openpi:HOST[:PORT] or vla-eval:HOST[:PORT] (a policy server; several with commas), "
+        "openpi:HOST[:PORT], vla-eval:, groot:, groot-n1.5:, x-vla: or starvla:HOST[:PORT] (a policy server; several "
+        "with commas), "
         "lerobot:PATH_OR_HUB_ID (any lerobot policy), pi0, pi05, smolvla (lerobot's LIBERO checkpoints)",
         "POLICY",
         some_text,
@@ -681,7 +682,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     evaluator: str | Path | None = option(
         "published evaluator whose protocol the episodes follow (scenes, pictures, state, step budgets, actions): "
         "openpi, openvla, openvla-oft, lerobot, groot-n1.5, groot-n1.7, x-vla, vla-eval, ours, or your own TOML file "
-        "(default: ours, which is each suite's own; openpi or lerobot with --vla-model=openpi:... or lerobot:...)",
+        "(default: ours, which is each suite's own; that of the same project with --vla-model=openpi:..., lerobot:..., "
+        "groot:..., groot-n1.5:... or x-vla:...)",
         "NAME|FILE",
         evaluator_text,
         default=None,

@@ -172,8 +172,10 @@ def test_the_changelog_names_every_kind_of_policy() -> None:
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
     (listed,) = re.findall(r"^- Policies: (.*?)\.$", changes, re.MULTILINE | re.DOTALL)
     (help,) = [option.help for option in OPTIONS if option.flag == "--vla-model"]
-    kinds = set(re.findall(r"(?:^|[ ;])(module|expert|random|replay|openpi|vla-eval)\b", help))
-    assert len(kinds) == 6
+    kinds = set(
+        re.findall(r"(?:^|[ ;])(module|expert|random|replay|openpi|vla-eval|groot-n1\.5|groot|x-vla|starvla)\b", help)
+    )
+    assert len(kinds) == 10
     assert kinds <= {name.partition(":")[0] for name in re.findall("`([^`]+)`", listed)}
 
 

@@ -113,6 +113,18 @@ def test_answers_that_are_no_actions(answer: Any, code: str, message: str) -> No
     assert re.search(message, only(policy_of(lambda episode, seen: answer), code, "error"))
 
 
+def test_poses_with_six_numbers_of_a_rotation_are_actions() -> None:
+    def poses(episode: Episode, observation: Any) -> np.ndarray:
+        chunk = features(episode, observation)
+        return np.concatenate([chunk, chunk[:, :3]], axis=1)
+
+    posing: Any = policy_of(poses)
+    assert [each.code for each in try_policy(posing, SUITE)] == ["VLA-P101"]
+    posing.traits = {"action_size": 10, "action_convention": "absolute", "rotation": "rotation_6d"}
+    assert try_policy(posing, SUITE) == ()
+    assert next(measure(posing, SUITE, [1], rounds=3)).executed == CHUNK
+
+
 def test_actions_out_of_range_are_clipped_or_are_an_error_as_the_suite_says() -> None:
     wide = policy_of(lambda episode, seen: 2 * features(episode, seen))
     assert "actions are outside [-1, 1] (-2 to 2); tabletop clips them" in only(wide, "VLA-P103", "warning")
