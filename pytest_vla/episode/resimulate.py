@@ -68,7 +68,7 @@ def begin_again(world: World, record: Record, trajectory: Trajectory, *, settle:
     if START not in record.provenance:
         if missing := [name for name in ("init_state", "scene") if record.seeds.get(name) is None]:
             raise VlaError(f"{record.case} cannot be resimulated: its record has no seeds.{missing[0]}")
-        return world.reset(record.seeds["init_state"], record.seeds["scene"], settle)
+        return world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=settle)
     wanted = [body.name for body in world.scene.bodies if body.is_fixture]
     names = [f"{BEGAN}_{_TIME}", f"{BEGAN}_{_GRIPPER}", *(f"{BEGAN}_{name}_{p}" for name in wanted for p in _PARTS)]
     if missing := [name for name in names if name not in record.metrics]:
