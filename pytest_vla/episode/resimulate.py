@@ -30,9 +30,7 @@ def began_metrics(started: RecordedStart, fixtures: Mapping[str, NDArray[np.floa
     found = {f"{BEGAN}_{_TIME}": float(started.states[0, 0]), f"{BEGAN}_{_GRIPPER}": started.gripper}
     poses = {f"{BEGAN}_{name}": pose for name, pose in fixtures.items()}
     return found | {
-        f"{name}_{part}": float(value)
-        for name, pose in poses.items()
-        for part, value in zip(_PARTS, pose, strict=True)
+        f"{name}_{part}": float(value) for name, pose in poses.items() for part, value in zip(_PARTS, pose, strict=True)
     }
 
 

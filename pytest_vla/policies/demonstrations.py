@@ -1,5 +1,8 @@
 """Demonstrations in LIBERO's HDF5 layout, read as data: no link is followed, no other file opened, no claim allocates.
 
+The HDF5 library loops without end, or breaks its process, on some damaged files. So it runs in a process of its own, which
+has limits of time and memory.
+
 A file has one task's demonstrations, ``data/demo_K``, each with ``actions`` (n, 7), ``states`` (n, 1+nq+nv) and the
 attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before the action of its
 row: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's own files
@@ -8,15 +11,19 @@ robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO, ``scripts/coll
 ``scripts/create_dataset.py``.
 """
 
+import json
 import math
 import os
 import re
+import resource
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
@@ -25,7 +32,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records.checks import parse_json
-from pytest_vla.util.arrays import MAX_BYTES
+from pytest_vla.util.arrays import MAX_BYTES, Unfit, unpacked_npz
 from pytest_vla.util.documents import parse_xml
 from pytest_vla.util.extras import required
 from pytest_vla.util.text import counted, printable
@@ -45,8 +52,6 @@ _FILTERS = frozenset((1, 2, 3, 4, 5, 6, 32000))
 _TURNED = ("axisangle", "xyaxes", "zaxis", "euler")
 _CONTROL = {"type": "OSC_POSE", "control_delta": True}
 _CONTROL_HZ = 20
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -86,18 +91,10 @@ class DemonstrationFile:
     def read(self, number: int) -> Demonstration:
         """Read ``data/demo_NUMBER``. Raises VlaError that names the file, the data set and what was expected."""
         name = f"data/demo_{number}"
-        with _opened(self.path) as root:
-            group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
-            actions = _numbers(group, name, "actions", ACTION_SIZE)
-            states = _numbers(group, name, "states", None)
-            if len(actions) != len(states):
-                raise _Faulty(f"{name}/states", f"a state for each of {len(actions)} actions", len(states))
-            if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
-                raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
-            xml = _text(group, name, "model_file")
+        found = _read_apart(self.path, number)
         place = f"{self.path}: {name}.model_file"
         try:
-            world = parse_xml(xml.encode()).find("worldbody")
+            world = parse_xml(found["xml"].tobytes()).find("worldbody")
         except (ParseError, ValueError) as error:
             raise VlaError(f"{place}: expected the XML of a MuJoCo model: {error}") from error
         elements = [] if world is None else list(world.iter())
@@ -109,7 +106,7 @@ class DemonstrationFile:
                 if pose is None:
                     raise VlaError(f"{place}: body {body.get('name')!r:.80}: expected 3 numbers as pos and 4 as quat")
                 bodies[body.get("name", "")] = pose
-        return Demonstration(name, actions, states, joints, bodies)
+        return Demonstration(name, found["actions"], found["states"], joints, bodies)
 
 
 def open_demonstrations(path: Path) -> DemonstrationFile:
@@ -119,22 +116,83 @@ def open_demonstrations(path: Path) -> DemonstrationFile:
         VlaError: h5py is not installed; there is no such file; or it is no HDF5 file of this layout, cut off, or of
             another robot, controller or control rate. The message names the file, the data set and what was expected.
     """
-    with _opened(path) as root:
-        data = _linked(root, "data", "Group", "")
-        if len(data) > _MOST_DEMONSTRATIONS:
-            raise _Faulty("data", f"at most {_MOST_DEMONSTRATIONS} demonstrations", len(data))
-        numbers = tuple(sorted(int(found[1]) for name in data if (found := _NAME.fullmatch(str(name)))))
-        if not numbers:
-            raise _Faulty("data", "groups demo_0, demo_1, ...", "none")
-        task = re.split(r"[/\\]", _text(data, "data", "bddl_file_name"))[-1].removesuffix(".bddl")
-        if _attribute(data, "data", "env_args") is not None:
-            _check_control(_text(data, "data", "env_args"))
-    return DemonstrationFile(path, task, numbers)
+    found = _read_apart(path, None)
+    return DemonstrationFile(path, found["task"].tobytes().decode(), tuple(map(int, found["numbers"])))
 
 
 def without_h5py() -> None:
     """Raise VlaError if h5py is not installed; the message says how to install it."""
     required("h5py", _INSTALL)
+
+
+# A process that only reads: what it found, or the fault, is an npz file at its standard output.
+
+
+def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError."""
+    without_h5py()
+    about = json.dumps([sys.path, os.fspath(path), number])
+    command = [sys.executable, "-c", _PROGRAM, about]
+    try:
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+        found = unpacked_npz(ended.stdout, (), 3 * MAX_BYTES, also=lambda name: True)
+    except subprocess.TimeoutExpired as error:
+        raise VlaError(f"{path}: expected LIBERO's HDF5 of demonstrations; reading it does not end") from error
+    except Unfit as error:
+        told = printable(ended.stderr.decode("utf-8", "replace").strip()[-200:]) or f"code {ended.returncode}"
+        raise VlaError(f"{path}: expected LIBERO's HDF5 of demonstrations; its reader broke ({told})") from error
+    if "fault" in found:
+        raise VlaError(f"{path}: {found['fault'].tobytes().decode()}")
+    return found
+
+
+_SECONDS, _MOST_MEMORY = 120, 4 * 1024**3
+_PROGRAM = (
+    "import json, sys; path, file, number = json.loads(sys.argv[1]); sys.path[:] = path; "
+    "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, number, sys.stdout.buffer)"
+)
+
+
+def write_contents(path: str, number: int | None, stream: IO[bytes]) -> None:
+    """Write an npz file of what a file has, or of ``fault``, within limits of time and memory of this whole process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        with _opened(Path(path)) as root:
+            found = _contents(root) if number is None else _demonstration(root, number)
+    except _Faulty as error:
+        found = {"fault": _bytes(str(error))}
+    np.savez(stream, **found)
+
+
+def _contents(root: Any) -> dict[str, NDArray[Any]]:
+    data = _linked(root, "data", "Group", "")
+    if len(data) > _MOST_DEMONSTRATIONS:
+        raise _Faulty("data", f"at most {_MOST_DEMONSTRATIONS} demonstrations", len(data))
+    numbers = sorted(int(found[1]) for name in data if (found := _NAME.fullmatch(str(name))))
+    if not numbers:
+        raise _Faulty("data", "groups demo_0, demo_1, ...", "none")
+    task = re.split(r"[/\\]", _text(data, "data", "bddl_file_name"))[-1].removesuffix(".bddl")
+    if _attribute(data, "data", "env_args") is not None:
+        _check_control(_text(data, "data", "env_args"))
+    return {"task": _bytes(task), "numbers": np.array(numbers)}
+
+
+def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
+    name = f"data/demo_{number}"
+    group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
+    actions = _numbers(group, name, "actions", ACTION_SIZE)
+    states = _numbers(group, name, "states", None)
+    if len(actions) != len(states):
+        raise _Faulty(f"{name}/states", f"a state for each of {len(actions)} actions", len(states))
+    if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
+        raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
+    return {"actions": actions, "states": states, "xml": _bytes(_text(group, name, "model_file"))}
+
+
+def _bytes(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
 
 
 class _Faulty(Exception):
@@ -146,8 +204,9 @@ class _Faulty(Exception):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file's root. Raises VlaError for anything that is wrong with it within the block."""
-    h5py = required("h5py", _INSTALL)
+    """Open a file's root. Raises _Faulty for anything that is wrong with it within the block."""
+    import h5py
+
     try:
         # A pipe would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -159,14 +218,11 @@ def _opened(path: Path) -> Iterator[Any]:
         # Without a lock it can be read from a folder that is read-only.
         with h5py.File(path, "r", locking=False) as root:
             yield root
-    except _Faulty as error:
-        raise VlaError(f"{path}: {error}") from error
-    except VlaError as error:
-        raise VlaError(f"{path}: {error}") from error
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
-        # What HDF5 raises on files that are cut off or damaged.
-        told = printable(" ".join(str(error).split()))[:200]
-        raise VlaError(f"{path}: expected LIBERO's HDF5 of demonstrations; it cannot be read: {told}") from error
+    except _Faulty:
+        raise
+    except Exception as error:
+        # What HDF5 raises on files that are cut off or damaged is of a dozen types.
+        raise _Faulty("it", "LIBERO's HDF5 of demonstrations", " ".join(str(error).split())) from error
 
 
 def _linked(group: Any, name: str, kind: str, within: str) -> Any:
