@@ -146,7 +146,7 @@ def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
     return found
 
 
-_SECONDS, _MOST_MEMORY = 120, 4 * 1024**3
+_SECONDS, _MOST_MEMORY = 60, 4 * 1024**3
 _PROGRAM = (
     "import json, sys; path, file, number = json.loads(sys.argv[1]); sys.path[:] = path; "
     "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, number, sys.stdout.buffer)"

@@ -9,12 +9,12 @@ from typing import Any
 import h5py
 import numpy as np
 
+from pytest_vla import World
 from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.load import load_policy
-from pytest_vla import World
 
 ENV_ARGS = {"env_kwargs": {"control_freq": 20, "controller_configs": {"type": "OSC_POSE", "control_delta": True}}}
 
