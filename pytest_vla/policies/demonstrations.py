@@ -1,11 +1,11 @@
 """Demonstrations in LIBERO's HDF5 layout, read as data: no link is followed, no other file opened, no claim allocates.
 
-The HDF5 library loops without end, or breaks its process, on some damaged files. So it runs in a process of its own, which
-has limits of time and memory.
+The HDF5 library loops without end, or breaks its process, on some damaged files. So it runs in a process of its own,
+which has limits of time and memory.
 
 A file has one task's demonstrations, ``data/demo_K``, each with ``actions`` (n, 7), ``states`` (n, 1+nq+nv) and the
-attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before the action of its
-row: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's own files
+attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before its row's
+action: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's own files
 lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. Sources:
 robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO, ``scripts/collect_demonstration.py`` and
 ``scripts/create_dataset.py``.
@@ -101,7 +101,7 @@ class DemonstrationFile:
         joints = tuple(each.get("name", "") for each in elements if each.tag in ("joint", "freejoint"))
         bodies = {}
         for body in elements:
-            if body.tag == "body" and body.get("name") and not any(form in body.keys() for form in _TURNED):
+            if body.tag == "body" and body.get("name") and not any(form in body.attrib for form in _TURNED):
                 pose = _pose(body.get("pos", "0 0 0"), body.get("quat", "1 0 0 0"))
                 if pose is None:
                     raise VlaError(f"{place}: body {body.get('name')!r:.80}: expected 3 numbers as pos and 4 as quat")

@@ -47,8 +47,8 @@ ALARM = "stop_when"
 """The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
 START = "start"
-"""The entry of a record's provenance for an episode that began from a recorded one's state and not from an init state of
-its task; if present, it is a condition of the case. `pytest_vla.records.record.BEGAN` has where its fixtures stood."""
+"""The entry of a record's provenance for an episode that began from a recorded one's state and not from an init state
+of its task; if present, it is a condition of the case. `pytest_vla.records.record.BEGAN` says where fixtures stood."""
 
 RECORDED = "a recorded state"
 """The value of `START`."""

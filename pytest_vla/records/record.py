@@ -99,8 +99,8 @@ FIRST_SUCCESS = "first_success_step"
 """The key of `Record.metrics` for the first step at which the goal held, of episodes that did not end there."""
 
 DRIFT, LARGEST_DRIFT = "drift_mm", "drift_max_mm"
-"""The keys of `Record.metrics` for the end effector's distance, mm, from the recorded episode that a policy plays back: at
-the end, and at most. `DRIFT` is also the name of the series by step, NaN where nothing was recorded."""
+"""The keys of `Record.metrics` for the end effector's distance, mm, from the recorded episode that a policy plays back:
+at the end, and at most. `DRIFT` is also the name of the series by step, NaN where nothing was recorded."""
 
 BEGAN = "began"
 """The prefix of `Record.metrics` of an episode that began from a recorded state (`RecordedStart`): ``began_time``, s;
