@@ -5,7 +5,7 @@ which has limits of time and memory.
 
 A file has one task's demonstrations, ``data/demo_K``, each with ``actions`` (n, 7), ``states`` (n, 1+nq+nv) and the
 attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before its row's
-action: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's own files
+action: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's files
 lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. Sources:
 robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO, ``scripts/collect_demonstration.py`` and
 ``scripts/create_dataset.py``.
@@ -163,7 +163,7 @@ def write_contents(path: str, number: int | None, stream: IO[bytes]) -> None:
             found = _contents(root) if number is None else _demonstration(root, number)
     except _Faulty as error:
         found = {"fault": _bytes(str(error))}
-    np.savez(stream, **found)
+    np.savez(stream, allow_pickle=False, **found)
 
 
 def _contents(root: Any) -> dict[str, NDArray[Any]]:
@@ -301,9 +301,10 @@ def _check_control(text: str) -> None:
     settings = said.get("env_kwargs") if isinstance(said, dict) else None
     settings = settings if isinstance(settings, dict) else {}
     rate, control = settings.get("control_freq", _CONTROL_HZ), settings.get("controller_configs")
+    control = control if isinstance(control, dict) else None
     if rate != _CONTROL_HZ:
         raise _Faulty("data.env_args", f"control_freq {_CONTROL_HZ}", rate)
-    for name, value in _CONTROL.items() if isinstance(control, dict) else ():
+    for name, value in _CONTROL.items() if control is not None else ():
         if control.get(name, value) != value:
             raise _Faulty("data.env_args", f"controller_configs with {name} {value}", control[name])
 
