@@ -301,10 +301,10 @@ def _check_control(text: str) -> None:
     settings = said.get("env_kwargs") if isinstance(said, dict) else None
     settings = settings if isinstance(settings, dict) else {}
     rate, control = settings.get("control_freq", _CONTROL_HZ), settings.get("controller_configs")
-    control = control if isinstance(control, dict) else None
+    control = control if isinstance(control, dict) else {}
     if rate != _CONTROL_HZ:
         raise _Faulty("data.env_args", f"control_freq {_CONTROL_HZ}", rate)
-    for name, value in _CONTROL.items() if control is not None else ():
+    for name, value in _CONTROL.items():
         if control.get(name, value) != value:
             raise _Faulty("data.env_args", f"controller_configs with {name} {value}", control[name])
 
