@@ -17,6 +17,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "policy-input": "`tiny`: a picture or a state is missing, or has another form than the policy takes.",
     "policy-exhausted": "`replay`: the recorded actions are used up before the end of the episode.",
     "replay-missing": "`replay`: there are no recorded actions of this case.",
+    "replay-unfit": "`replay`: a demonstration cannot be read, or was recorded in another scene than the task's.",
     "action-shape": "`World.step` was given an action that is not of shape (7,).",
     "action-dtype": "`World.step` was given something else than seven real numbers.",
     "action-nan": "`World.step` was given NaN or infinity.",

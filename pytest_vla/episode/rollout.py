@@ -30,7 +30,7 @@ from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
 from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
-from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
+from pytest_vla.policies.session import ask_session, begin_session, begin_start, close_session, own_replan
 from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of, policy_view, pose_6d
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
@@ -293,6 +293,10 @@ def _run_session(
     conditions: Conditions,
 ) -> str:
     """Begin the episode, run its steps with a session of the policy, and return the outcome."""
+    bring = getattr(policy, "start", None)
+    if bring is not None:
+        with trace.timed("policy"):
+            trace.started = _limited(lambda: begin_start(bring, case), conditions.policy_timeout)
     with trace.timed("reset"):
         wanted = {"feasible": conditions.feasible, "premises": conditions.premises}
         observation = begin(trace, case, task, open_world, **wanted)
@@ -343,7 +347,10 @@ def _run_session(
 
     try:
         alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
-        done = _run_steps(trace, ask, world, observation, task.protocol, conditions.replan, alarm)
+        # After the last recorded action there is nothing to play.
+        steps = task.protocol.max_steps if trace.started is None else len(trace.started.states)
+        protocol = replace(task.protocol, max_steps=min(steps, task.protocol.max_steps))
+        done = _run_steps(trace, ask, world, observation, protocol, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
         # The first error is the one to report.

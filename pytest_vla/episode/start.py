@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import (
     GOAL_AT_START,
@@ -10,13 +12,14 @@ from pytest_vla.errors import (
     NO_DRAW,
     OUT_OF_SIGHT,
     PREMISE_BROKEN,
+    EpisodeError,
     RedrawError,
 )
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
-from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED
+from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED, digest_number
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
@@ -57,6 +60,9 @@ def begin(
         VlaError: the world cannot be built or reset.
     """
     variation = trace.variation
+    if trace.started is not None and (task.world is not None or (variation is not None and variation.changes_scene)):
+        where = "under a variation that changes the scene" if task.world is None else "in a suite's own world"
+        raise EpisodeError("replay-unfit", f"{trace.started.of} cannot be played back {where}")
     if variation is not None and any(part.redraw for part in variation.parts):
         parts: list[Variation] = []
         for trace.variation in variation.parts:
@@ -72,7 +78,7 @@ def begin(
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
         observation = _reset(trace, case, task, open_world)
-    if premises and (broken := _broken_premises(trace, task)):
+    if premises and trace.started is None and (broken := _broken_premises(trace, task)):
         mujoco, default = trace.provenance()["mujoco"], DEFAULT["mujoco"]
         raise NothingToMeasure(
             PREMISE_BROKEN,
@@ -110,6 +116,8 @@ def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
 def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
     variation = trace.variation
     trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
+    if trace.started is not None:
+        return _reset_to_recorded(trace, case, cast("World", world))
     init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
     trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
     observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
@@ -117,6 +125,33 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
     for name in (PLACED, INIT_STATE_DIGEST):
         if (number := getattr(world, name, None)) is not None:
             trace.seeds[name] = int(number)
+    return observation
+
+
+def _reset_to_recorded(trace: Trace, case: Case, world: "World") -> Observation:
+    """Reset the world to the start that the policy has recorded. Raises EpisodeError: it is of another scene."""
+    from pytest_vla.episode.resimulate import began_metrics, reset_to
+
+    started, model = trace.started, world.model
+    assert started is not None, "the policy brings its start"
+    joints = tuple(model.joint(number).name for number in range(model.njnt))
+    if joints != started.joints:
+        differing = next(
+            (f"{one} and not {other}" for one, other in zip(started.joints, joints, strict=False) if one != other),
+            f"{len(started.joints)} and not {len(joints)}",
+        )
+        raise EpisodeError("replay-unfit", f"{started.of}: its model has other joints than the task's: {differing}")
+    if started.states.shape[1] != 1 + model.nq + model.nv:
+        expected = f"1 + {model.nq} + {model.nv} numbers a state"
+        raise EpisodeError("replay-unfit", f"{started.of}: expected {expected}, found {started.states.shape[1]}")
+    bodies = {body.name: body.root_body for body in world.scene.bodies if body.is_fixture}
+    if missing := [name for name, body in bodies.items() if body not in started.bodies]:
+        raise EpisodeError("replay-unfit", f"{started.of}: its model has no body of {missing[0]} with pos and quat")
+    fixtures = {name: started.bodies[body] for name, body in bodies.items()}
+    observation = reset_to(world, started.states[0], fixtures, started.gripper, case.seed)
+    content = np.concatenate([started.states[0], *fixtures.values()]) + 0.0
+    trace.seeds = {PLACED: world.placed, INIT_STATE_DIGEST: digest_number(content)}
+    trace.began = began_metrics(started, fixtures)
     return observation
 
 

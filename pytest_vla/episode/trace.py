@@ -16,9 +16,19 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError
 from pytest_vla.metrics.instability import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE
 from pytest_vla.plan.costs import MOST_CHARGES, Charge
-from pytest_vla.policies.base import Answer, Observation
+from pytest_vla.policies.base import Answer, Observation, RecordedStart
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records.record import ASKED_DONE, CLIPPED, FIRST_SUCCESS, LARGEST_ACTION, VACATED, Literals
+from pytest_vla.records.counting import RECORDED, START
+from pytest_vla.records.record import (
+    ASKED_DONE,
+    CLIPPED,
+    DRIFT,
+    FIRST_SUCCESS,
+    LARGEST_ACTION,
+    LARGEST_DRIFT,
+    VACATED,
+    Literals,
+)
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import SUPPORTED, recorded_versions
@@ -93,6 +103,8 @@ class Trace:
         first_success: the first step after which the goal held, or None.
         largest_action: the largest absolute value in these; 0 if there are none.
         asked_done: whether the other goal, which the variation's instruction asks for, was reached at some time.
+        started: the recorded episode whose start the policy brings, or None.
+        began: metrics of where that put the world.
         is_own: whether the task's world is its suite's own.
     """
 
@@ -105,6 +117,8 @@ class Trace:
     first_success: int | None = None
     largest_action: float = 0.0
     asked_done: bool = False
+    started: RecordedStart | None = None
+    began: Mapping[str, float] = field(default_factory=dict)
     is_own: bool = False
     _charged: set[str] = field(default_factory=set)
     _charges: int = 0
@@ -209,7 +223,9 @@ class Trace:
 
     def metrics(self) -> dict[str, float]:
         """Return measures beside the outcome, by name."""
-        metrics = {CLIPPED: float(self.clipped)}
+        metrics = {CLIPPED: float(self.clipped), **self.began}
+        if (drift := self.drift()) is not None and np.isfinite(drift).any():
+            metrics |= {DRIFT: float(drift[np.isfinite(drift)][-1]), LARGEST_DRIFT: float(np.nanmax(drift))}
         if self.first_success is not None and self.first_success < self.steps:
             metrics[FIRST_SUCCESS] = float(self.first_success)
         if self.clipped:
@@ -220,6 +236,23 @@ class Trace:
             for name, point in self.world.vacated().items():
                 metrics |= {f"{VACATED}_{name}_{axis}": value for axis, value in zip("xyz", point, strict=True)}
         return metrics
+
+    def drift(self) -> NDArray[np.float64] | None:
+        """Return the end effector's distance (n,) in mm from the recorded states after each step; None without them.
+
+        It is NaN after the last recorded state.
+        """
+        if self.started is None or not self._rows:
+            return None
+        from pytest_vla.sim.world_state import grip_path
+
+        world, recorded = cast("World", self.world), self.started.states[1 : len(self._rows)]
+        drift = np.full(self.steps, np.nan)
+        after = np.array([row.qpos for row in self._rows[1 : len(recorded) + 1]])
+        if len(recorded):
+            expected = grip_path(world, recorded[:, 1 : 1 + world.model.nq])
+            drift[: len(recorded)] = 1000.0 * np.linalg.norm(grip_path(world, after) - expected, axis=1)
+        return drift
 
     def last_actions(self, number: int) -> NDArray[np.float64]:
         """Return the last `number` executed actions (n, k), or all if there are fewer."""
@@ -232,7 +265,8 @@ class Trace:
         return x, y, z
 
     def provenance(self) -> dict[str, str]:
-        return {**self.versions(), **(self.world.provenance() if self.world else {})}
+        began = {} if self.started is None else {START: RECORDED}
+        return {**self.versions(), **(self.world.provenance() if self.world else {}), **began}
 
     def versions(self) -> dict[str, str]:
         """Return `recorded_versions`; for a suite's own world without those of simulators that it does not use."""
@@ -251,6 +285,8 @@ class Trace:
             name: np.array([row.series[name] for row in rows if row.action is not None])
             for name in (rows[-1].series if rows else ())
         }
+        if (drift := self.drift()) is not None:
+            series[DRIFT] = drift
         actions = [row.action for row in rows if row.action is not None]
         return Trajectory(
             np.array([row.qpos for row in rows]).reshape(len(rows), -1 if rows else 0),

@@ -79,6 +79,7 @@ CONDITIONS = (
     Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", "warns"),
     Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
     Condition(INIT_STATE_DIGEST, "refuses", "hash of the init state", "its file was changed", "nothing"),
+    Condition("provenance.start", "refuses", "start", "one began from a recorded state and not from an init state"),
     Condition("variation", "refuses", "variation", "its label means a different dimension, kind or level"),
     Condition("parameters", "refuses", "variation's parameters", "the same label was drawn differently"),
     Condition(

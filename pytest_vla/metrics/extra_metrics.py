@@ -21,14 +21,14 @@ from pytest_vla.metrics.rates import groups_of
 from pytest_vla.metrics.selection import by_model, is_counted, run_of, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.counting import ALARM
-from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Record
+from pytest_vla.records.record import ASKED_DONE, BEGAN, CLIPPED, DRIFT, LARGEST_ACTION, LARGEST_DRIFT, VACATED, Record
 from pytest_vla.util.text import counted, did_you_mean
 
 if TYPE_CHECKING:
     from pytest_vla.metrics.alarms import AlarmRule
 
 
-_OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]")
+_OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]|{BEGAN}_.+")
 
 _ANY = (-inf, inf)
 
@@ -144,6 +144,8 @@ def _mean_of(name: str, group: str, records: Sequence[Record]) -> FurtherMean:
 
 def range_of(name: str) -> Interval:
     """Return the least and the largest possible value that the metric declares; unbounded if it declares none."""
+    if name in (DRIFT, LARGEST_DRIFT):
+        return 0.0, inf
     try:
         known = extensions.metrics()
     except VlaError:

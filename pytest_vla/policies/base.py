@@ -188,6 +188,28 @@ class Episode:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)
 
 
+@dataclass(frozen=True)
+class RecordedStart:
+    """Where a policy has an episode begin that plays back a recorded one (`Policy`, ``start``), and what was recorded.
+
+    The episode begins without settling, and ends with the last recorded state.
+
+    Attributes:
+        of: what was recorded, for messages: ``FILE: data/demo_3``.
+        states: (n, 1+nq+nv), [time in s, qpos, qvel] before each action; the episode begins from the first.
+        joints: the names of the model's joints, in the order of qpos.
+        bodies: the pose of each body in its parent (7,), position in m and quaternion wxyz, by the body's name in the
+            model; those of fixtures are used.
+        gripper: the gripper's command in the first action, -1 opens.
+    """
+
+    of: str
+    states: NDArray[np.float64]
+    joints: tuple[str, ...]
+    bodies: Mapping[str, NDArray[np.float64]]
+    gripper: float
+
+
 class Session(Protocol):
     """One episode of a policy. It may have a method ``close()``, which is called after the episode."""
 
@@ -212,6 +234,8 @@ class Policy(Protocol):
         digest: a text that identifies its content, such as its weights, for the record; without it, the file of its
             module is hashed.
         traits: the policy's requirements on a suite; see `pytest_vla.policies.fit`.
+        start: called with the episode's `pytest_vla.plan.case.Case` before it begins; returns a `RecordedStart` from
+            which the episode begins, instead of the task's init state.
     """
 
     def __call__(self, episode: Episode, /) -> Session:

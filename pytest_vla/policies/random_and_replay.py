@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import RELATIVE
-from pytest_vla.policies.base import Episode, Observation, Policy, Session
+from pytest_vla.policies.base import Episode, Observation, Policy, RecordedStart, Session
+from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, missing_text, open_demonstrations, without_h5py
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
@@ -30,23 +32,29 @@ _EXECUTED = Traits(gripper=OPENS)
 
 random_policy.traits = _EXECUTED  # type: ignore[attr-defined]
 
-EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
+EXPECTED = (
+    "expected *.npz with actions (n, 7), LIBERO's demonstrations (*.hdf5), or the folder of a run such as .vla/RUN"
+)
 
 
 def replay_policy(path: Path) -> Policy:
     """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
     Args:
-        path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; or the folder of a run, from which
-            each case gets its own actions.
+        path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; the folder of a run, from which each case
+            gets its own actions; or an ``*.hdf5`` of LIBERO's demonstrations, of which seed k plays ``data/demo_k``
+            from its own start.
 
     Raises:
         VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
-            such case) or ``policy-exhausted`` (the episode continues after the last action).
+            such case, or the file no such demonstration) or ``policy-exhausted`` (the episode continues after the last
+            action).
     """
     check_replay(path)
     if path.is_dir():
         return _actions_by_case(path)
+    if path.suffix in SUFFIXES:
+        return _demonstrated(path)
     actions = _read_actions(path)
     return _playing(lambda episode: actions)
 
@@ -55,8 +63,10 @@ def check_replay(path: Path) -> None:
     """Check that a path can be played back, without reading it. Raises VlaError."""
     if not path.exists():
         raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
-    if not path.is_dir() and path.suffix != ".npz":
+    if not path.is_dir() and path.suffix not in (".npz", *SUFFIXES):
         raise VlaError(f"--vla-model=replay:{path}: {EXPECTED}")
+    if path.suffix in SUFFIXES:
+        without_h5py()
 
 
 def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
@@ -76,6 +86,34 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
 
     begin.traits = _EXECUTED  # type: ignore[attr-defined]
     return begin
+
+
+def _demonstrated(path: Path) -> Policy:
+    file = open_demonstrations(path)
+    last: tuple[int, Demonstration] | None = None
+
+    def read(task: str, seed: int) -> Demonstration:
+        nonlocal last
+        if task != file.task:
+            raise EpisodeError("replay-missing", f"{path} has demonstrations of {file.task} (data.bddl_file_name)")
+        if seed not in file.numbers:
+            raise EpisodeError("replay-missing", f"{path} has no data/demo_{seed}: it has {missing_text(file)}")
+        if last is None or last[0] != seed:
+            try:
+                last = seed, file.read(seed)
+            except VlaError as error:
+                raise EpisodeError("replay-unfit", str(error)) from error
+        return last[1]
+
+    def start(case: Case) -> RecordedStart:
+        found = read(case.task, case.seed)
+        return RecordedStart(
+            f"{path}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
+        )
+
+    policy = _playing(lambda episode: read(episode.task, episode.seed).actions)
+    policy.start = start  # type: ignore[attr-defined]
+    return policy
 
 
 def _actions_by_case(folder: Path) -> Policy:

@@ -1,10 +1,11 @@
 """The calls of a policy's session from its begin to its end, with failures as an episode's errors."""
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_vla.errors import OF_THE_POLICY, EpisodeError, VlaError
+from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import (
     Answer,
     BatchPolicy,
@@ -12,6 +13,7 @@ from pytest_vla.policies.base import (
     Observation,
     Observations,
     Policy,
+    RecordedStart,
     Session,
     check_answer,
     own_number,
@@ -40,6 +42,23 @@ def as_raised_by_policy(error: EpisodeError) -> EpisodeError:
     if not frames or not is_users_own(frames[-1].filename) or error.reason in OF_THE_POLICY:
         return error
     return EpisodeError("policy-raised", f"EpisodeError {error.reason}: {error.message}")
+
+
+def begin_start(start: Callable[[Case], object], case: Case) -> RecordedStart:
+    """Return where a policy has an episode begin. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
+    try:
+        found = start(case)
+    except EpisodeError as error:
+        if (own := as_raised_by_policy(error)) is not error:
+            raise own from error
+        raise
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"at the episode's start: {describe(error)}") from error
+    if not isinstance(found, RecordedStart):
+        raise EpisodeError("policy-protocol", f"start returns a RecordedStart; this one's is {type(found).__name__}")
+    return found
 
 
 def begin_session(policy: Policy, episode: Episode) -> Session:

@@ -46,6 +46,13 @@ OF_SCENE = ("scene", "stand_ins", "compiled")
 ALARM = "stop_when"
 """The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
+START = "start"
+"""The entry of a record's provenance for an episode that began from a recorded one's state and not from an init state
+of its task; if present, it is a condition of the case. `pytest_vla.records.record.BEGAN` says where fixtures stood."""
+
+RECORDED = "a recorded state"
+"""The value of `START`."""
+
 OF_WORLD = "world."
 """The prefix of conditions from the simulator of a suite's own world (`Record.simulator`)."""
 
@@ -114,6 +121,11 @@ class RecordStatus(NamedTuple):
 
     how: How
     of: int
+
+
+def digest_number(content: Any) -> int:
+    """Return the number of 48 bits for an array's content, as `PLACED` and `INIT_STATE_DIGEST` are."""
+    return int.from_bytes(hashlib.sha256(content.tobytes()).digest()[:6])
 
 
 @dataclass(frozen=True)
@@ -209,9 +221,8 @@ def _made_conditions(record: Record) -> Mapping[str, str]:
         "replan": UNKNOWN if record.replan is None else str(record.replan),
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
-    if ALARM in record.provenance:
-        # Only if present, so that cases without a stop rule keep their keys.
-        conditions[ALARM] = str(record.provenance[ALARM])
+    # Only if present, so that cases without them keep their keys.
+    conditions |= {name: str(record.provenance[name]) for name in (ALARM, START) if name in record.provenance}
     conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
     # As JSON, because a record from memory has tuples where one from JSON has lists.
     return conditions | {

@@ -9,7 +9,7 @@ from pytest_vla.plan.costs import Charge, accounts_of, cumulative, of_account, p
 from pytest_vla.plan.manifests import instruction_of, load_suite, suite_names
 from pytest_vla.plan.premises import defects, episodes_text, known_broken, thrown, thrown_by_default
 from pytest_vla.plan.task import Task
-from pytest_vla.records.record import CLIPPED, LARGEST_ACTION, Record
+from pytest_vla.records.record import CLIPPED, DRIFT, LARGEST_ACTION, LARGEST_DRIFT, Record
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import DEFAULT
 
@@ -144,6 +144,9 @@ def explain(record: Record, command: str = "") -> str:
         lines.append(f"  actions clipped to [-1, 1]: {clipped}")
     lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
     lines += cost_lines(record.costs)
+    if DRIFT in record.metrics:
+        drift, largest = (record.metrics[name] for name in (DRIFT, LARGEST_DRIFT))
+        lines.append(f"  the end effector drifted {drift:.3g} mm from the recorded states, {largest:.3g} mm at most")
     if record.eef_pos is not None:
         lines.append("  end effector at ({:.3f}, {:.3f}, {:.3f}) m".format(*record.eef_pos))
     if command:

@@ -98,6 +98,15 @@ LARGEST_ACTION = "largest_action"
 FIRST_SUCCESS = "first_success_step"
 """The key of `Record.metrics` for the first step at which the goal held, of episodes that did not end there."""
 
+DRIFT, LARGEST_DRIFT = "drift_mm", "drift_max_mm"
+"""The keys of `Record.metrics` for the end effector's distance, mm, from the recorded episode that a policy plays back:
+at the end, and at most. `DRIFT` is also the name of the series by step, NaN where nothing was recorded."""
+
+BEGAN = "began"
+"""The prefix of `Record.metrics` of an episode that began from a recorded state (`RecordedStart`): ``began_time``, s;
+``began_gripper``, the gripper's command then; and ``began_stove_1_x``, ``_y``, ``_z``, ``_qw``, ``_qx``, ``_qy``,
+``_qz``, a fixture's pose in m."""
+
 VACATED = "vacated"
 """The prefix of `Record.metrics` such as ``vacated_bowl_1_x``, ``_y``, ``_z``: a removed object's position, m."""
 

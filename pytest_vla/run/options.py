@@ -508,9 +508,9 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     model: str | None = option(
         "policy to test: module:callable (your own; called once per episode, returns a callable from "
         "observation to actions), expert (a script that sees the simulator's state), random, tiny (a small "
-        "learned policy that ships), replay:PATH (recorded actions: an npz file or a run's folder), "
-        "openpi:HOST[:PORT], vla-eval:, groot:, groot-n1.5:, x-vla: or starvla:HOST[:PORT] (a policy server; several "
-        "with commas), "
+        "learned policy that ships), replay:PATH (recorded actions: an npz file, a run's folder, or LIBERO's "
+        "demonstrations in an hdf5 file), openpi:HOST[:PORT], vla-eval:, groot:, groot-n1.5:, x-vla: or "
+        "starvla:HOST[:PORT] (a policy server; several with commas), "
         "lerobot:PATH_OR_HUB_ID (any lerobot policy), pi0, pi05, smolvla (lerobot's LIBERO checkpoints)",
         "POLICY",
         some_text,

@@ -15,11 +15,12 @@ from pytest_vla.metrics.rates import interval_text, left_out_text, rate_of, shar
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, recorded_protocol, with_protocol
+from pytest_vla.records.counting import START
 from pytest_vla.records.load import is_run_folder, open_runs
 from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import Trajectory, load_trajectory, trajectory_file
 from pytest_vla.show.restored import data_of, restored_task, restored_variation, textures_of
 from pytest_vla.show.sheet import Picture, SheetCell, blank, check_layout, in_rows, sheet
 from pytest_vla.show.tasks import (
@@ -179,12 +180,14 @@ def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, fil
     task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     if record.arrays is None:
         raise VlaError(f"{record.case} has no states to draw: {record.reason}")
+    trajectory = load_trajectory(trajectory_file(folder, record.arrays))
+    world = pool(task, drawn_variation(task, record))
+    reset_for_drawing(world, record, trajectory)
     write_video(
-        pool(task, drawn_variation(task, record)),
-        load_trajectory(trajectory_file(folder, record.arrays)).qpos,
+        world,
+        trajectory.qpos,
         file,
-        init_state=seed_of(record, "init_state"),
-        scene_seed=seed_of(record, "scene"),
+        init_state=None,
         ending=record.outcome,
         camera=task.protocol.cameras[0],
         control_freq=task.protocol.control_freq,
@@ -205,6 +208,16 @@ def episode_pictures(
     task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     cells = _shown(pool, task, record, folder, 2)
     return [(cell.label, cell.picture) for cell in cells if cell is not None]
+
+
+def reset_for_drawing(world: Any, record: Record, trajectory: Trajectory) -> None:
+    """Put the scene's fixtures and looks where an episode had them. Raises VlaError if its record does not tell."""
+    if START in record.provenance:
+        from pytest_vla.episode.resimulate import begin_again
+
+        begin_again(world, record, trajectory, settle=False)
+    else:
+        world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
 
 
 def seed_of(record: Record, name: str) -> int:
@@ -239,14 +252,15 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     """Draw an episode's pictures from its recorded states."""
     if record.arrays is None:
         return _moments(task, record, _steps(record.steps, frames))
-    qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
+    trajectory = load_trajectory(trajectory_file(folder, record.arrays))
+    qpos = trajectory.qpos
     steps = _steps(len(qpos) - 1, frames)
     # Runs shown side by side may have different textures.
     task = with_protocol(recorded_protocol(task, record.protocol), textures=textures_of(record))
     cells = _moments(task, record, steps)
     try:
         world: ShownWorld = pool(task, drawn_variation(task, record))
-        world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
+        reset_for_drawing(world, record, trajectory)
         world.show(qpos[0], 0)
     except VlaError as error:
         # An episode of another version, or of missing files, must not hide the others.
@@ -361,10 +375,10 @@ def episode_objects(
     task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     if record.arrays is None or task.world is not None:
         return {}
-    qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos[list(rows)]
+    trajectory = load_trajectory(trajectory_file(folder, record.arrays))
     world: Any = pool(task, drawn_variation(task, record))
-    world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
-    return _object_paths(world, qpos)
+    reset_for_drawing(world, record, trajectory)
+    return _object_paths(world, trajectory.qpos[list(rows)])
 
 
 def _object_paths(world: Any, qpos: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -119,8 +119,8 @@ def write_video(
     qpos: NDArray[np.float64],
     file: Path,
     *,
-    init_state: int,
-    scene_seed: int,
+    init_state: int | None,
+    scene_seed: int = 0,
     ending: str = "",
     camera: str = "agentview",
     control_freq: float = 20.0,
@@ -135,7 +135,7 @@ def write_video(
         world: a world of the episode's task.
         qpos: the recorded states (n+1, nq), row i after step i; without rows no video is written.
         file: the file to write, ``.mp4``; its folder is created.
-        init_state: the episode's init state.
+        init_state: the episode's init state, or None if the world was reset to the episode's scene already.
         scene_seed: the episode's scene seed, which places the fixtures.
         ending: the episode's ending in a word or two, such as ``success``.
         camera: one of the suite's cameras.
@@ -154,7 +154,8 @@ def write_video(
         raise VlaError(f"{file}: expected a name ending in {VIDEO_SUFFIX}")
     if not len(qpos):
         return 0
-    world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
+    if init_state is not None:
+        world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
     fps = control_freq / every
     held = round(_LAST_FRAME_SECONDS * fps)
     return encode(_frames(world, qpos, camera, every, ending, held, headline_charges(charges)), file, fps)

@@ -129,6 +129,20 @@ class Arm:
         pose = self._reset_pose.state
         return ArmState(pose[:3].copy(), pose[3:12].reshape(3, 3).copy(), np.zeros(FINGERS), True)
 
+    def running(self, steps: int, gripper: float) -> ArmState:
+        """Return what the controller's state may have been after control steps that nobody recorded.
+
+        The goal is at the present pose; the gripper was given one command since the reset.
+
+        Args:
+            steps: 1 and up.
+            gripper: the command, -1 open, 1 close.
+        """
+        times = steps * (SUBSTEPS if self._profile.gripper_each_substep else 1)
+        action = np.clip(_CLOSING * self._profile.gripper_speed * np.sign(gripper) * times, -1.0, 1.0)
+        rotation = self._data.site_xmat[self.site].reshape(3, 3).copy()
+        return ArmState(self._data.site_xpos[self.site].copy(), rotation, action, False)
+
     def controller_pose(self) -> tuple[Array, Array]:
         """Return the controller's end-effector position (3,) m and rotation (3, 3), world frame.
 

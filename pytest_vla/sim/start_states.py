@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError, RedrawError, SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_init_states
+from pytest_vla.records.counting import digest_number
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.placement import Placement, draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
@@ -330,7 +331,7 @@ class Starts:
         """
         if self.origin == "settled" or not is_index(init_state) or not 0 <= init_state < len(self.own):
             return None
-        return int.from_bytes(hashlib.sha256((self.own[init_state] + 0.0).tobytes()).digest()[:6])
+        return digest_number(self.own[init_state] + 0.0)
 
     def at(self, index: int, scene_seed: int) -> Start:
         """Return an init state by its index, before `changed` is applied.

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -208,6 +209,9 @@ class World:
         init_state: int | npt.ArrayLike | None = None,
         scene_seed: int = 0,
         settle: bool = True,
+        *,
+        fixtures: Mapping[str, tuple[Array, Array]] | None = None,
+        ran: tuple[int, float] | None = None,
     ) -> Observation:
         """Start an episode. Nothing of an earlier one remains, and nothing is rendered.
 
@@ -218,6 +222,10 @@ class World:
             scene_seed: fixture poses (and, without an init state, object poses) are those of upstream's
                 ``env.seed(s); env.reset()`` on a new environment; or, with an index, as the protocol's `scenes` says.
             settle: run the suite's settle steps.
+            fixtures: where fixtures stand by name, position (3,) m and quaternion wxyz (4,), instead of the scene
+                seed's poses.
+            ran: for a vector that was recorded within an episode, the control steps before it (1 and up) and the
+                gripper's command in them. The controller then goes on from the present pose; else it is at rest.
 
         Raises:
             VlaError: no such init state or scene seed, or no placement without overlap.
@@ -242,6 +250,8 @@ class World:
         placement = draw_placement(
             self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view), scenes
         )
+        if fixtures:
+            placement = replace(placement, fixtures={**placement.fixtures, **fixtures})
         self._drawn = placement.objects
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
@@ -271,7 +281,7 @@ class World:
             self._sample_at = _SAMPLE_AFTER_INIT_STATE
         self._placed = placed_number(model, data, scene_seed if self._looks.are_drawn else -1)
         mujoco.mj_forward(model, data)
-        self._arm.state = self._arm.rest()
+        self._arm.state = self._arm.rest() if ran is None else self._arm.running(*ran)
         if state is not None:
             # Upstream reads knobs when it sets an init state and after steps, but not in a reset.
             light(model, self._burners, data.qpos)

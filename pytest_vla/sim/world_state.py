@@ -54,6 +54,16 @@ def put_fixtures(model: mujoco.MjModel, poses: FixturePoses) -> None:
     model.body_pos[:], model.body_quat[:], model.site_rgba[:] = poses
 
 
+def grip_path(world: "World", qpos: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return where the site between the fingers is (n, 3), m, in the world, at these positions (n, nq)."""
+    data, found = mujoco.MjData(world.model), np.empty((len(qpos), 3))
+    for row, pose in enumerate(qpos):
+        data.qpos[:] = pose
+        mujoco.mj_kinematics(world.model, data)
+        found[row] = data.site_xpos[world.grip_site]
+    return found
+
+
 def copied_data(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjData:
     """Return an independent copy of MuJoCo's data."""
     copy = mujoco.MjData(model)

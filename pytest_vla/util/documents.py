@@ -148,10 +148,15 @@ def read_yaml(path: Path) -> Any:
 
 def read_xml(path: Path) -> "Element":
     """Return the root of an XML file. Raises OSError, ElementTree.ParseError (not well formed), and ValueError."""
+    return parse_xml(read_plain(path))
+
+
+def parse_xml(data: bytes) -> "Element":
+    """Return the root of an XML text. Raises ElementTree.ParseError (not well formed), and ValueError."""
     import xml.etree.ElementTree as ElementTree
 
     depth = 0
-    events = ElementTree.iterparse(io.BytesIO(read_plain(path)), events=("start", "end"))
+    events = ElementTree.iterparse(io.BytesIO(data), events=("start", "end"))
     root: Element | None = None
     for event, element in events:
         root = element if root is None else root

@@ -7,17 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla import World as RealWorld
+from pytest_vla.episode.resimulate import resimulate
 from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.comparable import disagreements_of
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.random_and_replay import random_policy, replay_policy
+from pytest_vla.records.counting import conditions_of
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import save_trajectory
 from pytest_vla.testing import World
+from tests.support.demonstration_files import Recorded, recorded, write_demonstrations
+from tests.support.worlds import tabletop
 
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (5, 7))
 
@@ -82,7 +89,7 @@ def test_an_npz_file_without_actions_is_refused(tmp_path: Path, arrays: dict[str
     [
         ("a.npz", b"no zip", "expected an npz file"),
         ("a.npz", b"", "expected an npz file"),
-        ("a.csv", b"1,2", r"expected \*.npz with actions \(n, 7\), or the folder of a run"),
+        ("a.csv", b"1,2", r"expected \*.npz with actions \(n, 7\), .*or the folder of a run"),
     ],
 )
 def test_a_file_that_cannot_be_played_is_refused(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
@@ -117,3 +124,118 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         replay_policy(tmp_path)
     with pytest.raises(VlaError, match="the run has no records"):
         replay_policy(tmp_path / "a-run")
+
+
+# Demonstrations in LIBERO's HDF5 layout, from their own start states.
+
+
+@pytest.fixture(scope="module")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Recorded]]:
+    task = load_suite("tabletop").task("turn_on_the_stove")
+    found = [
+        recorded(task, 0),
+        recorded(task, 1, settle=task.protocol.settle_steps),
+        recorded(task, 2, cut=5, digits=6),
+    ]
+    return write_demonstrations(tmp_path_factory.mktemp("demos") / "a.hdf5", task.name, found), found
+
+
+def replayed(file: Path, seed: int, task: str = "turn_on_the_stove", **how: Any) -> Rollout:
+    case = Case("tabletop", task, seed)
+    of = load_suite("tabletop").task(task)
+    return run_episode(case, of, replay_policy(file), RealWorld, Conditions("replay:a.hdf5", run="a-run"), **how)
+
+
+def test_a_demonstration_is_replayed_from_its_own_start(demonstrated: tuple[Path, list[Recorded]]) -> None:
+    file, found = demonstrated
+    ended, original = replayed(file, 0), found[0].ended
+    assert original is not None
+    assert original.success
+    assert ended.record.digest == original.record.digest
+    assert ended.record.metrics["drift_mm"] == ended.record.metrics["drift_max_mm"] == 0.0
+    drift = ended.trajectory.series["drift_mm"]
+    assert (drift[:-1] == 0).all()
+    assert np.isnan(drift[-1])
+    # After the settle steps: the controller's state then, and the solver's warm start, are not in the file.
+    assert replayed(file, 1).record.metrics["drift_max_mm"] < 0.1
+    # Without its first rows, and with the fixtures' poses in six digits as MuJoCo writes them.
+    ended = replayed(file, 2)
+    assert ended.success == found[2].ended.success  # type: ignore[union-attr]
+    assert ended.record.metrics["drift_max_mm"] < 0.1
+
+
+def test_a_replayed_start_is_in_the_record_and_not_comparable(demonstrated: tuple[Path, list[Recorded]]) -> None:
+    file, found = demonstrated
+    ended = replayed(file, 0).record
+    assert ended.provenance["start"] == "a recorded state"
+    assert "init_state" not in ended.seeds
+    own = found[0].ended
+    assert own is not None
+    assert "start" in conditions_of(ended).keys() - conditions_of(own.record).keys()
+    assert ended.seeds["init_state_digest"] != own.record.seeds["init_state_digest"]
+    before, now = (baseline_of([dataclasses.replace(each, policy="a")]).cases[0] for each in (own.record, ended))
+    told = {each.name: each.effect for each in disagreements_of([(before, now, ["provenance.start"])])}
+    assert told == {"provenance.start": "refuses"}
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_replayed_episode_is_resimulated_bit_for_bit(demonstrated: tuple[Path, list[Recorded]], seed: int) -> None:
+    ended = replayed(demonstrated[0], seed)
+    world = tabletop("turn_on_the_stove")
+    assert max(moment.drift for moment in resimulate(world, ended.record, ended.trajectory, None)) == 0.0
+    less = {name: value for name, value in ended.record.metrics.items() if name != "began_time"}
+    with pytest.raises(VlaError, match=r"metrics\.began_time"):
+        next(resimulate(world, dataclasses.replace(ended.record, metrics=less), ended.trajectory, None))
+
+
+def test_fixtures_stand_where_the_demonstration_had_them(demonstrated: tuple[Path, list[Recorded]]) -> None:
+    file, found = demonstrated
+    # Demonstration 0 under another seed: the scene seed places fixtures elsewhere.
+    moved = write_demonstrations(file.with_name("moved.hdf5"), "turn_on_the_stove", {5: found[0]})
+    ended = replayed(moved, 5)
+    assert ended.record.digest == found[0].ended.record.digest  # type: ignore[union-attr]
+
+
+def test_a_replay_that_fails_tells_the_drift_and_ends(demonstrated: tuple[Path, list[Recorded]]) -> None:
+    file, found = demonstrated
+    wrong = dataclasses.replace(found[0], actions=found[0].actions * [-1, 1, 1, 1, 1, 1, 1])
+    ended = replayed(write_demonstrations(file.with_name("wrong.hdf5"), "turn_on_the_stove", [wrong]), 0)
+    assert ended.outcome == "failure"
+    assert ended.steps == len(wrong.actions)
+    assert ended.record.metrics["drift_max_mm"] > 50
+    assert "mm from the recorded states" in ended.explanation
+
+
+def test_a_demonstration_that_does_not_fit_is_refused(demonstrated: tuple[Path, list[Recorded]]) -> None:
+    file, found = demonstrated
+    missing, other = replayed(file, 9).record, replayed(file, 0, "put_the_bowl_on_the_plate").record
+    assert missing.reason == other.reason == "replay-missing"
+    assert "3 demonstrations, demo_0 to demo_2" in str(missing.message)
+    assert "demonstrations of turn_on_the_stove" in str(other.message)
+
+    def reason(changed: Recorded) -> tuple[str | None, str]:
+        made = write_demonstrations(file.with_name("unfit.hdf5"), "turn_on_the_stove", [changed])
+        record = replayed(made, 0).record
+        return record.reason, str(record.message)
+
+    first = found[0]
+    for changed, told in (
+        (dataclasses.replace(first, states=first.states[:, :-1]), "numbers a state"),
+        (dataclasses.replace(first, xml=first.xml.replace("robot0_joint1", "joint1")), "joint1 and not robot0_joint1"),
+        (dataclasses.replace(first, xml=first.xml.replace("_main", "_other")), "no body of"),
+        (dataclasses.replace(first, states=first.states[:-1]), "data/demo_0/states"),
+    ):
+        code, message = reason(changed)
+        assert code == "replay-unfit", message
+        assert told in message
+
+
+def test_a_policy_of_ones_own_may_bring_its_start() -> None:
+    def policy(episode: Episode) -> Any:
+        return lambda observation: np.zeros(7)
+
+    policy.start = lambda case: "here"  # type: ignore[attr-defined]
+    case, task = Case("tabletop", "turn_on_the_stove", 0), load_suite("tabletop").task("turn_on_the_stove")
+    assert run_episode(case, task, policy, World, Conditions("a")).record.reason == "policy-protocol"
+    policy.start = lambda case: 1 / 0  # type: ignore[attr-defined]
+    assert run_episode(case, task, policy, World, Conditions("a")).record.reason == "policy-raised"
