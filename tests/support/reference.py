@@ -42,8 +42,8 @@ def run_loops(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.n
     """What published evaluators' loops do for these jobs (see evaluator_loops.py): arrays by ``jobN_NAME``."""
     data = libero_data()
     work = {"assets": str(data / "assets"), "bddl": str(data / "bddl_files"), "jobs": list(jobs)}
-    is_lerobots = LEROBOT_PYTHON.exists() and all(each["evaluator"] == "lerobot" for each in jobs)
-    return _run_reference("evaluator_loops.py", work, folder, LEROBOT_PYTHON if is_lerobots else PYTHON)
+    is_lerobots = all(each["evaluator"] == "lerobot" and not each.get("blind") for each in jobs)
+    return _run_reference("evaluator_loops.py", work, folder, LEROBOT_PYTHON if is_lerobots and LEROBOT_PYTHON.exists() else PYTHON)
 
 
 def run_upstream_arena(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
