@@ -109,7 +109,7 @@ class _XVla:
     def act(self, observation: Observation) -> np.ndarray:
         state = observation["state"].copy()
         self.states.append(state)
-        rows = [[*state[:3] - [0, 0, 0.004 * step], *(1.001 * state[3:9]), 0.4 + 0.1 * step + 1e-9] for step in range(3)]
+        rows = [[*state[:3] - [0, 0, 0.004 * k], *(1.001 * state[3:9]), 0.4 + 0.1 * k + 1e-9] for k in range(3)]
         self.chunks.append(np.array(rows))
         return self.chunks[-1]
 
