@@ -120,7 +120,7 @@ _BAR = re.compile(r"(?:\d{1,3}%\|[^|\n]*|[\u2588-\u258f][\u2588-\u258f ]*)\|\s*\
 _BLOCKS = dict.fromkeys(range(0x2588, 0x2590))
 # rich puts the source's place at the right.
 _PLACE = re.compile(r"\s+\S+\.py:\d+$")
-# robosuite's exception after 1,000 steps, settling included. GR00T's script has a budget of 1,010 for libero_10, so that
+# robosuite's exception after 1,000 steps, settling included. GR00T's script has 1,010 for libero_10, so that
 # failures end by it: the episode had all of its time, and is no error.
 _OUT_OF_TIME = "executing action in terminated episode"
 # As tqdm prints it beside a bar, or wandb before a line.
