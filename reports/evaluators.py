@@ -28,6 +28,7 @@ from pytest_vla.metrics.time_to_success import (
     success_curve,
     verdict_of,
 )
+from pytest_vla.plan.choices import EITHER
 from pytest_vla.plan.evaluators import Evaluator, built_in_evaluators
 from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
@@ -317,6 +318,8 @@ _TOPICS = {
     "settle_action": "settling",
     "gripper": "actions",
     "out_of_range": "actions",
+    "control": "actions",
+    "action_precision": "actions",
     "replan": "chunk",
 }
 """What the fields of a protocol are about; another field is a topic by itself."""
@@ -330,6 +333,9 @@ def _differs(evaluator: Evaluator, records: Iterable[Record]) -> tuple[FieldDiff
     wanted = {name: value for name, value in _DEFAULTS.items() if name not in _OF_SUITES} | dict(evaluator.protocol)
     if evaluator.replan is not None:
         wanted["replan"] = evaluator.replan
+    if wanted["control"] == EITHER:
+        # The policy decides.
+        del wanted["control"]
     has: dict[str, dict[str, None]] = {name: {} for name in wanted}
     for record in records:
         for name, value in wanted.items():

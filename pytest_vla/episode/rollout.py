@@ -338,9 +338,10 @@ def _run_session(
         if task.protocol.state == CONTROLLER_6D:
             fed = pose_6d(answer.actions[-1])
         actions = actions_of_6d(answer.actions) if is_6d else answer.actions
-        actions = converted(actions) if converts else actions
         if task.protocol.action_precision == SINGLE:
+            # Before the gripper's rule, as X-VLA's client and GR00T's script do it.
             actions = actions.astype(np.float32).astype(np.float64)
+        actions = converted(actions) if converts else actions
         if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(actions)
         return actions

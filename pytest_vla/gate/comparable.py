@@ -229,9 +229,10 @@ def disagreements_of(
             row, unknown = row_of(name), None in (before, now)
             if unknown and row.unsaid == "nothing":
                 continue
+            is_told = unknown and (row.unsaid == "warns" or _is_left_open(one if before is None else other, name))
             key = name, json.dumps(before, sort_keys=True), json.dumps(now, sort_keys=True)
             cases.setdefault(key, []).append(other.case)
-            values[key] = "warns" if unknown and row.unsaid == "warns" else row.effect, before, now
+            values[key] = "warns" if is_told else row.effect, before, now
     found = [Disagreement(key[0], *values[key], tuple(dict.fromkeys(some))) for key, some in cases.items()]
     effects, rows = get_args(Effect), [row.name for row in (*CONDITIONS, OTHER)]
     return tuple(
@@ -264,6 +265,11 @@ def _knows(case: CaseResult, name: str) -> bool:
         return name == _EVALUATOR
     of_protocol = name.startswith("protocol.") and name != _CONTROL and bool(case.protocol)
     return case.is_counted or of_protocol or (name == _ALARM and case.reason == STOPPED)
+
+
+def _is_left_open(case: CaseResult, name: str) -> bool:
+    """Whether an imported log does not say what its evaluator leaves to the policy."""
+    return name in (_CONTROL, "replan") and case.condition(_IMPORTED) is not None
 
 
 def _value_of(case: CaseResult, name: str) -> Any:

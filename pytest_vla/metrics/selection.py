@@ -27,7 +27,10 @@ from pytest_vla.records.counting import (
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
+_EVALUATOR = "protocol.evaluator"
+
 _NOT_SAID = {
+    _EVALUATOR: "evaluator ours",
     "policy_digest": "policy of unknown content",
     "replan": "whole chunks",
     "premises": "premises checked",
@@ -272,13 +275,17 @@ def _names(records: Sequence[Record]) -> list[str]:
 
 
 def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Return, by policy, the conditions in which complete records of one case differ."""
+    """Return, by policy, the conditions in which complete records of one case differ, and the evaluator in a suite."""
     first: dict[Hashable, Mapping[str, str]] = {}
+    evaluators: dict[tuple[str, str], str | None] = {}
     found: dict[str, set[str]] = {}
     for record, known in zip(records, conditions, strict=True):
         if not is_complete(record.outcome):
             continue
         known = {name: text for name, text in known.items() if name != INIT_STATES}
+        evaluator = known.get(_EVALUATOR)
+        if evaluators.setdefault((record.policy, record.suite), evaluator) != evaluator:
+            found.setdefault(record.policy, set()).add(_EVALUATOR)
         before = first.setdefault((case_of(record), record.init_state), known)
         if before != known:
             differing = {name for name in before.keys() | known.keys() if before.get(name) != known.get(name)}

@@ -14,6 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import (
     CONTROLS,
     DRAWN,
+    EITHER,
     GRIPPER_RULES,
     OUT_OF_RANGE,
     PRECISIONS,
@@ -128,6 +129,8 @@ def longest_steps(task: Task) -> int:
 def deviations(task: Task, protocol: Protocol, evaluator: Evaluator) -> dict[str, tuple[Any, Any]]:
     """Return the fields in which a protocol differs from the evaluator's, each with the evaluator's value first.
 
+    A control that the evaluator leaves to the policy is none of them.
+
     Args:
         task: as its suite has it.
         protocol: by which it runs.
@@ -135,7 +138,7 @@ def deviations(task: Task, protocol: Protocol, evaluator: Evaluator) -> dict[str
     """
     meant = evaluator.task(task).protocol
     pairs = ((field.name, getattr(meant, field.name), getattr(protocol, field.name)) for field in fields(Protocol))
-    return {name: (wanted, has) for name, wanted, has in pairs if wanted != has}
+    return {name: (wanted, has) for name, wanted, has in pairs if wanted not in (has, EITHER)}
 
 
 @cache

@@ -879,6 +879,7 @@ def _records(
     import numpy as np
 
     from pytest_vla.plan.case import Case
+    from pytest_vla.plan.choices import EITHER
     from pytest_vla.plan.task import with_protocol
     from pytest_vla.records.record import SCHEMA, Record
     from pytest_vla.records.trajectory import Trajectory, digest_of
@@ -898,6 +899,9 @@ def _records(
                 )
                 if any(one.init_state is None for one in log.episodes):
                     tables[key].pop("init_states", None)
+                if tables[key].get("control") == EITHER:
+                    # The policy decided, and no log says how.
+                    del tables[key]["control"]
             case = Case(each.task.suite, each.task.name, each.number)
             start = {} if each.init_state is None else {"init_state": each.init_state}
             records.append(

@@ -34,7 +34,7 @@ class TextEpisode:
     Attributes:
         number: of the task's episodes, from 1: it began from init state ``number - 1``.
         succeeded: whether the script counted a success.
-        error: the exception that ended it, or an empty text.
+        error: the exception that ended it, or an empty text; robosuite's own after its last step is none.
         line: where its result is.
     """
 
@@ -120,6 +120,9 @@ _BAR = re.compile(r"(?:\d{1,3}%\|[^|\n]*|[\u2588-\u258f][\u2588-\u258f ]*)\|\s*\
 _BLOCKS = dict.fromkeys(range(0x2588, 0x2590))
 # rich puts the source's place at the right.
 _PLACE = re.compile(r"\s+\S+\.py:\d+$")
+# robosuite's exception after 1,000 steps, settling included. GR00T's script has 1,010 for libero_10, so that
+# failures end by it: the episode had all of its time, and is no error.
+_OUT_OF_TIME = "executing action in terminated episode"
 # As tqdm prints it beside a bar, or wandb before a line.
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -366,7 +369,8 @@ class _Reader:
                 self._refuse(line, f"{last[0]!r} has no 'Current task success rate' before the next task")
         if not goes_on:
             self.tasks.append((text, first, []))
-        self.tasks[-1][2].append(TextEpisode(number, self.result[0], self.error, self.result[1]))
+        error = "" if self.error == _OUT_OF_TIME else self.error
+        self.tasks[-1][2].append(TextEpisode(number, self.result[0], error, self.result[1]))
         self.task = self.started = self.result = None
         self.error, self.is_closed, self.has_task_rate = "", False, False
 

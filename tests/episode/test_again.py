@@ -109,7 +109,7 @@ class _XVla:
     def act(self, observation: Observation) -> np.ndarray:
         state = observation["state"].copy()
         self.states.append(state)
-        rows = [[*state[:3] - [0, 0, 0.004 * step], *(1.001 * state[3:9]), 0.4 + 0.1 * step] for step in range(3)]
+        rows = [[*state[:3] - [0, 0, 0.004 * k], *(1.001 * state[3:9]), 0.4 + 0.1 * k + 1e-9] for k in range(3)]
         self.chunks.append(np.array(rows))
         return self.chunks[-1]
 
@@ -130,6 +130,7 @@ def test_the_evaluator_of_x_vla_feeds_the_last_pose_back_and_converts_actions() 
     assert np.array_equal(policy.states[1], [*policy.chunks[0][-1][:9], 0.0])
     actions = ended.trajectory.actions
     assert actions.shape == (6, 7)
+    # 0.5 + 1e-9 is 0.5 in single precision, in which the client compares it.
     assert actions[:, -1].tolist() == [-1.0, -1.0, 1.0] * 2
     assert np.array_equal(actions, actions.astype(np.float32))
     assert np.allclose(actions[:, 3:6], axis_angle_of_6d(np.array(pose[3:9])), atol=1e-4)

@@ -99,6 +99,19 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
 """By condition: how two sides are made that differ in it, and what that does."""
 
 
+@pytest.mark.parametrize("control", ["relative", "absolute"])
+def test_what_an_evaluator_leaves_to_the_policy_is_not_known_of_a_log(control: str) -> None:
+    ours = {"protocol": {**RECORD.protocol, "control": control}, "replan": 50}
+    log = side(provenance={"imported": "lerobot"}, protocol=dict(RECORD.protocol), replan=None)
+    for one, other in ((log, side(**ours)), (side(**ours), log)):
+        found = paired(one, other).agreement
+        assert not found.of("refuses")
+        assert {"replan", "protocol.control"} <= {each.name for each in found.disagreements}
+    # What a log does say counts.
+    log = side(provenance={"imported": "libero-log"}, protocol=dict(RECORD.protocol), replan=5)
+    assert "replan" in {each.name for each in paired(log, side(replan=50)).agreement.of("refuses")}
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_condition_that_differs_has_its_effect(name: str) -> None:
     before, after, effect = CHANGES[name]

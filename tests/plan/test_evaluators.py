@@ -208,3 +208,10 @@ def test_steps_of_pictures() -> None:
 
 def test_how_long_a_goal_has_to_hold() -> None:
     assert [steps_to_hold(each) for each in ("first", "held:20", "end")] == [1, 20, None]
+
+
+@pytest.mark.parametrize("control", ["relative", "absolute"])
+def test_a_control_that_is_left_to_the_policy_is_no_deviation(control: str) -> None:
+    task, lerobot = load_suite("libero_goal").tasks[0], load_evaluator("lerobot")
+    assert deviations(task, dataclasses.replace(lerobot.task(task).protocol, control=control), lerobot) == {}
+    assert deviations(task, dataclasses.replace(lerobot.task(task).protocol, control=control), load_evaluator("openpi"))

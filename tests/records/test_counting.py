@@ -587,3 +587,12 @@ def test_a_simulation_that_breaks_before_the_policy_is_asked_is_not_its_own() ->
     assert not is_own_error(dataclasses.replace(broken, timings={"reset": 1.0}))
     assert is_own_error(dataclasses.replace(broken, timings={"reset": 1.0, "policy": 0.1}))
     assert is_own_error(dataclasses.replace(broken, timings={}, steps=3))
+
+
+def test_no_rate_is_over_two_evaluators_even_without_a_case_in_common() -> None:
+    openpi = {**RECORD.protocol, "evaluator": "openpi"}
+    records = [of("a", "success", protocol=openpi), of("b", "failure", seed=1, protocol=dict(RECORD.protocol))]
+    assert list(by_model(records)) == [
+        ('random (evaluator "openpi")', "libero_goal"),
+        ("random (evaluator ours)", "libero_goal"),
+    ]

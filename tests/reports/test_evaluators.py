@@ -152,7 +152,7 @@ def test_a_log_of_an_unknown_script_has_its_rate_and_no_budget(capsys: pytest.Ca
     report("--published=pi05")
     out = " ".join(capsys.readouterr().out.split())
     assert "libero_goal 80.0 [49.0, 94.3] under a step budget that is not known" in out
-    assert "Not known of the run: actions (gripper), chunk (replan), " in out
+    assert "Not known of the run: actions (gripper, control, action_precision), chunk (replan), " in out
     assert "also differ" not in out
 
 

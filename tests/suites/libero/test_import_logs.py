@@ -118,7 +118,10 @@ def test_each_format_is_found_and_its_episodes_are_cases(name: str, tmp_path: Pa
     assert [record.outcome for record in found] == ENDS
     assert {record.instruction for record in found} == {task.language for task in tasks}
     protocol = load_evaluator(evaluator).task(tasks[0]).protocol.table()
-    known = {key: value for key, value in protocol.items() if key != "init_states" or name != "lerobot"}
+    unsaid = {"init_states"} if name == "lerobot" else set()
+    # What lerobot and vla-eval leave to the policy.
+    unsaid |= {"control"} if protocol.get("control") == "either" else set()
+    known = {key: value for key, value in protocol.items() if key not in unsaid}
     assert [record.protocol for record in found] == [known] * 6
     assert {record.replan for record in found} == {load_evaluator(evaluator).replan}
     starts = [record.init_state for record in found]
@@ -161,6 +164,21 @@ def test_exceptions_are_errors_and_in_no_rate(tmp_path: Path) -> None:
         assert [(r.outcome, r.reason) for r in records(path)] == [("success", None), ("error", "imported-error")]
         assert "1 episode ended by an exception" in remarks(path)
     assert records(tmp_path / "b.json")[1].message == "timeout: ValueError: x"
+
+
+def test_an_episode_that_ran_out_of_robosuites_steps_is_a_failure(tmp_path: Path) -> None:
+    out_of_time = "executing action in terminated episode"
+    results: dict[str, list[bool | str]] = {
+        text: [True, out_of_time, "no answer"] for text in instructions("libero_10", 1)
+    }
+    path = write(tmp_path / "libero_eval_libero_10.log", text_log("groot-n1.5", "libero_10", results))
+    assert [r.outcome for r in records(path)] == ["success", "failure", "error"]
+    assert "1 episode ended by an exception" in remarks(path)
+
+
+def test_what_an_evaluator_leaves_to_the_policy_is_in_no_record(tmp_path: Path) -> None:
+    path = lerobot_file(tmp_path)
+    assert all("control" not in record.protocol and record.replan is None for record in records(path))
 
 
 def test_what_a_configuration_says_goes_before_the_evaluators_own(tmp_path: Path) -> None:
