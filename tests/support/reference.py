@@ -43,7 +43,8 @@ def run_loops(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.n
     data = libero_data()
     work = {"assets": str(data / "assets"), "bddl": str(data / "bddl_files"), "jobs": list(jobs)}
     is_lerobots = all(each["evaluator"] == "lerobot" and not each.get("blind") for each in jobs)
-    return _run_reference("evaluator_loops.py", work, folder, LEROBOT_PYTHON if is_lerobots and LEROBOT_PYTHON.exists() else PYTHON)
+    python = LEROBOT_PYTHON if is_lerobots and LEROBOT_PYTHON.exists() else PYTHON
+    return _run_reference("evaluator_loops.py", work, folder, python)
 
 
 def run_upstream_arena(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
