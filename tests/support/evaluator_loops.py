@@ -186,8 +186,11 @@ def run(job: dict, folder: str, out: dict, prefix: str) -> None:
 def run_vla_eval(job: dict, out: dict, prefix: str) -> None:
     """vla-eval's own class: only what its runner does around it is written here."""
     from vla_eval.benchmarks.libero.benchmark import LIBEROBenchmark
+    from vla_eval.recording import NullEpisodeRecorder
 
     benchmark = LIBEROBenchmark(suite=job["suite"], send_wrist_image=True, send_state=True)
+    # Its runner gives it a recorder at an episode's begin.
+    benchmark._recorder = NullEpisodeRecorder()
     task = next(each for each in benchmark.get_tasks() if each["task_obj"].name == job["task"])
     for episode in range(job["episodes"]):
         raw = benchmark.reset({**task, "episode_idx": episode})
