@@ -179,7 +179,7 @@ def _evaluators(selection: Selection) -> list[str]:
         protocol = settings.as_run(task).protocol
         if (steps_to_hold(protocol.success) or 1) > protocol.max_steps:
             raise VlaError(
-                f"--vla-success={protocol.success}: no episode of {name} can succeed in its {protocol.max_steps} steps. "
+                f"--vla-success={protocol.success}: no episode of {name} can succeed in {protocol.max_steps} steps. "
                 "Use fewer steps on end, or a larger budget (--vla-steps)"
             )
         differs: dict[str, tuple[object, object]] = deviations(task, protocol, evaluator)
