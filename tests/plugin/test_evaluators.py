@@ -115,7 +115,7 @@ def test_a_gate_refuses_to_mix_evaluators_and_names_the_fields(vla: Run, project
 def test_a_misspelt_suite_of_an_evaluators_budgets_is_told(vla: Run, project: pytest.Pytester) -> None:
     project.makefile(".toml", mine='extends = "openpi"\n[max_steps]\nlibero_gaol = 9\n')
     result = vla(*STOVE, STILL, ONE, "--vla-evaluator=mine.toml", "--vla-steps=3")
-    result.stdout.fnmatch_lines(["*mine: ?max_steps? has libero_gaol, no suite. Did you mean libero_goal*"])
+    result.stdout.fnmatch_lines(["*mine: ?max_steps? has libero_gaol, which is no suite. Did you mean libero_goal*"])
 
 
 def test_success_for_longer_than_the_budget_is_refused(vla: Run, project: pytest.Pytester) -> None:
