@@ -59,14 +59,17 @@ class LazyObservation(Mapping[str, Any]):
             self._world.pictures += 1
             return self._world.picture(key.removesuffix("_image"))
         state = np.concatenate([eef, np.zeros(5)])
-        return {"state": state, "robot0_eef_pos": eef, "controller_pos": eef, "controller_mat": np.eye(3)}[key]
+        upright = np.array([0.0, 0.0, 0.0, 1.0])
+        seen = {"state": state, "robot0_eef_pos": eef, "robot0_eef_quat": upright, "robot0_gripper_qpos": np.zeros(2)}
+        return {**seen, "controller_pos": eef, "controller_mat": np.eye(3)}[key]
 
     def __iter__(self) -> Iterator[str]:
         pictures = ("agentview_image", "robot0_eye_in_hand_image")
-        return iter([*pictures, "state", "robot0_eef_pos", "controller_pos", "controller_mat"])
+        hand = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
+        return iter([*pictures, "state", *hand, "controller_pos", "controller_mat"])
 
     def __len__(self) -> int:
-        return 6
+        return 8
 
 
 class World:

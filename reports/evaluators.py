@@ -30,6 +30,7 @@ from pytest_vla.metrics.time_to_success import (
 )
 from pytest_vla.plan.choices import EITHER
 from pytest_vla.plan.evaluators import Evaluator, built_in_evaluators
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
@@ -287,10 +288,20 @@ def make_budgets(loaded: Loaded, number: PublishedNumber | None = None) -> tuple
             curve,
             tuple(sorted(numbers, key=lambda each: (each[1] is None, each[1] or 0, each[0].evaluator, each[0].name))),
             _compared(number, suite, steps, rate, curve, under),
-            (*selected.left_out, *unfinished_of(records, loaded)),
+            (*selected.left_out, *unfinished_of(records, loaded), *(_missing_tasks(suite, records) if numbers else ())),
         )
         found.append(report)
     return tuple(found)
+
+
+def _missing_tasks(suite: str, records: Iterable[Record]) -> Iterator[str]:
+    """Yield a note if not all of a suite's tasks are in the rate: published numbers are over all of them."""
+    tasks, ran = len(load_suite(suite).tasks), len({record.task for record in records if is_counted(record)})
+    if ran < tasks:
+        yield (
+            f"only {ran} of {suite}'s {tasks} tasks {'is' if ran == 1 else 'are'} in this rate. Published numbers are "
+            "over all: a difference, or none, may come from the choice of tasks"
+        )
 
 
 def _evaluator_of(record: Record) -> str:

@@ -128,6 +128,7 @@ def run(options: argparse.Namespace) -> int:
     measures = parse_measures(options.measure)
     if options.require != NO_REGRESSION and any(each.margin is None for each in measures):
         raise VlaError(f"--require={options.require}: expected a margin for each --measure, such as steps=10")
+    options.which = options.which or [LAST_RUN]
     terms, baseline = terms_of(options), baseline_of(options)
     sequential = _sequential_of(options)
     new, told = of_runs(options, allow_broken=True, allow_decided=sequential is not None)
@@ -277,8 +278,14 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
     """Return the baseline that ``--baseline`` names. Raises VlaError: no such file or run, or it is unreadable."""
+    from pytest_vla.records.load import is_log, open_runs
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.reports.baselines import baseline_named
 
+    if LAST_RUN in options.which and is_log(Path(options.baseline)):
+        # A log that is read for the first time becomes the last run itself.
+        names = [run.name for _, runs in open_runs([LAST_RUN], options.results) for run in runs]
+        options.which = [*(text for text in options.which if text != LAST_RUN), *names]
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 
 

@@ -142,7 +142,7 @@ def deviations(task: Task, protocol: Protocol, evaluator: Evaluator) -> dict[str
 
 
 @cache
-def _read(path: Path, name: str) -> Evaluator:
+def _read(path: Path, name: str, within: tuple[Path, ...] = ()) -> Evaluator:
     if not path.is_relative_to(_FOLDER):
         if not _NAME.fullmatch(name):
             raise VlaError(f"{path}: the file's name is the evaluator's: expected letters, digits, '.', '_' and '-'")
@@ -150,12 +150,14 @@ def _read(path: Path, name: str) -> Evaluator:
             raise VlaError(f"{path}: {name} is a built-in evaluator; give the file another name")
     table = _table(path)
     if "extends" in table:
-        base = load_evaluator(_text(path, table, "extends"))
+        base = _extended(path, _text(path, table, "extends"), (*within, path.resolve()))
         if base.name == OWN_EVALUATOR:
             raise VlaError(f"{path}: extends: expected one of {', '.join(evaluator_names()[1:])}")
     else:
         base = Evaluator(name, "", "", "", {}, {})
-    said: dict[str, Any] = {key: _text(path, table, key) for key in ("about", "source", "commit") if key in table}
+    # A changed script is not the script that it extends.
+    said: dict[str, Any] = {"about": f"{base.name} as {path.name} changes it"} if base.name != name else {}
+    said |= {key: _text(path, table, key) for key in ("about", "source", "commit") if key in table}
     said |= {key: _count(path, key, table[key]) or None for key in ("replan", "episodes") if key in table}
     found = replace(
         base,
@@ -167,6 +169,16 @@ def _read(path: Path, name: str) -> Evaluator:
     if not found.max_steps:
         raise VlaError(f"{path}: no [max_steps]: give the step budget of each suite, such as libero_goal = 300")
     return found
+
+
+def _extended(path: Path, text: str, within: tuple[Path, ...]) -> Evaluator:
+    """Return what a file extends; a path is relative to the file."""
+    if not text.endswith(".toml"):
+        return load_evaluator(text)
+    base = path.parent / Path(text).expanduser()
+    if base.resolve() in within:
+        raise VlaError(f"{path}: extends: {printable(text)} is this file, or extends it in turn")
+    return _read(base, base.stem, within)
 
 
 def _table(path: Path) -> dict[str, Any]:

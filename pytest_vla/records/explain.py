@@ -9,7 +9,7 @@ from pytest_vla.plan.costs import Charge, accounts_of, cumulative, of_account, p
 from pytest_vla.plan.manifests import instruction_of, load_suite, suite_names
 from pytest_vla.plan.premises import defects, episodes_text, known_broken, thrown, thrown_by_default
 from pytest_vla.plan.task import Task
-from pytest_vla.records.record import CLIPPED, DRIFT, LARGEST_ACTION, LARGEST_DRIFT, Record
+from pytest_vla.records.record import CLIPPED, DRIFT, FIRST_SUCCESS, LARGEST_ACTION, LARGEST_DRIFT, Record
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import DEFAULT
 
@@ -143,6 +143,10 @@ def explain(record: Record, command: str = "") -> str:
         clipped = f"{record.metrics[CLIPPED]:.0f} of {record.steps}, the largest value {largest_action([record])}"
         lines.append(f"  actions clipped to [-1, 1]: {clipped}")
     lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
+    if record.outcome == "failure" and "success" in record.protocol:
+        first = record.metrics.get(FIRST_SUCCESS)
+        held = "never held" if first is None else f"held first at step {first:.0f}"
+        lines.append(f"  success asked for is {record.protocol['success']}; the goal {held}")
     lines += cost_lines(record.costs)
     if DRIFT in record.metrics:
         drift, largest = (record.metrics[name] for name in (DRIFT, LARGEST_DRIFT))

@@ -15,9 +15,9 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, changes_actions, init_state_of
-from pytest_vla.plan.choices import ABSOLUTE, DRAWN
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, steps_to_hold
 from pytest_vla.plan.data_roots import find_init_states, task_roots
-from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, load_suite
+from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
 from pytest_vla.plan.select import numbers_as_names
 from pytest_vla.plan.task import OWN_EVALUATOR, Task, language_of
 from pytest_vla.run.failures import MISFIT
@@ -25,7 +25,7 @@ from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import counted, printable, ranges_text
+from pytest_vla.util.text import counted, did_you_mean, printable, ranges_text
 from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
@@ -172,7 +172,17 @@ def _evaluators(selection: Selection) -> list[str]:
             why = "" if settings.evaluator is not None else f", which --vla-model={settings.model} implies"
             at = f" at {evaluator.commit}" if evaluator.commit else ""
             notes[f"evaluator {evaluator.name}{why}: {evaluator.about} ({evaluator.source}{at})"] = None
-        differs: dict[str, tuple[object, object]] = deviations(task, settings.as_run(task).protocol, evaluator)
+            for other in evaluator.max_steps:
+                if not is_suite(other):
+                    near = did_you_mean(other, suite_names())
+                    notes[f"evaluator {evaluator.name}: [max_steps] has {other}, which is no suite.{near}"] = None
+        protocol = settings.as_run(task).protocol
+        if (steps_to_hold(protocol.success) or 1) > protocol.max_steps:
+            raise VlaError(
+                f"--vla-success={protocol.success}: no episode of {name} can succeed in {protocol.max_steps} steps. "
+                "Use fewer steps on end, or a larger budget (--vla-steps)"
+            )
+        differs: dict[str, tuple[object, object]] = deviations(task, protocol, evaluator)
         if settings.replan is not None and evaluator.replan not in (None, settings.replan):
             differs["replan"] = evaluator.replan, settings.replan
         # Pictures are drawn by this machine's choice; a note of its own says so.

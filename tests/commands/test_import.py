@@ -371,3 +371,14 @@ def test_a_log_that_needs_options_says_so(capsys: pytest.CaptureFixture[str]) ->
     assert "m, libero_goal, evaluator openvla" in capsys.readouterr().out
     with pytest.raises(VlaError, match="`pytest-vla rm "):
         import_log(path, "--suite=libero_goal")
+
+
+@pytest.mark.parametrize("runs", [[], ["last"]])
+def test_a_log_as_the_baseline_is_not_the_last_run_that_is_judged(
+    runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(openpi_log("worse.txt", 60))]) == 0
+    capsys.readouterr()
+    assert main(["gate", *runs, f"--baseline={openpi_log('old.txt', 4)}", "--json"]) == 1
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")

@@ -215,3 +215,18 @@ def test_a_control_that_is_left_to_the_policy_is_no_deviation(control: str) -> N
     task, lerobot = load_suite("libero_goal").tasks[0], load_evaluator("lerobot")
     assert deviations(task, dataclasses.replace(lerobot.task(task).protocol, control=control), lerobot) == {}
     assert deviations(task, dataclasses.replace(lerobot.task(task).protocol, control=control), load_evaluator("openpi"))
+
+
+def test_a_file_extends_a_file_beside_it_and_is_not_called_upstreams(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    (tmp_path / "more.toml").write_text('extends = "mine.toml"\nreplan = 3\n')
+    more = load_evaluator("more.toml", tmp_path)
+    assert (more.replan, more.max_steps["libero_10"], more.about) == (3, 600, "mine as more.toml changes it")
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "two")])
+def test_files_that_extend_each_other_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name, base in zip(names, (*names[1:], names[0]), strict=True):
+        (tmp_path / f"{name}.toml").write_text(f'extends = "{base}.toml"\n')
+    with pytest.raises(VlaError, match=r"extends: one.toml is this file, or extends it in turn"):
+        load_evaluator("one.toml", tmp_path)

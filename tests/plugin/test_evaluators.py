@@ -110,3 +110,17 @@ def test_a_gate_refuses_to_mix_evaluators_and_names_the_fields(vla: Run, project
         assert field in text
     for value in ("openpi", "lerobot", "stream 7"):
         assert value in text
+
+
+def test_a_misspelt_suite_of_an_evaluators_budgets_is_told(vla: Run, project: pytest.Pytester) -> None:
+    project.makefile(".toml", mine='extends = "openpi"\n[max_steps]\nlibero_gaol = 9\n')
+    result = vla(*STOVE, STILL, ONE, "--vla-evaluator=mine.toml", "--vla-steps=3")
+    result.stdout.fnmatch_lines(["*mine: ?max_steps? has libero_gaol, which is no suite. Did you mean libero_goal*"])
+
+
+def test_success_for_longer_than_the_budget_is_refused(vla: Run, project: pytest.Pytester) -> None:
+    straight = "--vla-model=policies:straight"
+    refused = vla(*STOVE, straight, ONE, "--vla-success=held:21", "--vla-steps=20")
+    assert "no episode of libero_goal can succeed in 20 steps" in refused.stdout.str() + refused.stderr.str()
+    failed = vla(*STOVE, straight, ONE, "--vla-success=held:20", "--vla-steps=20")
+    failed.stdout.fnmatch_lines(["*success asked for is held:20; the goal held first at step *"])

@@ -34,6 +34,9 @@ def posing(episode):
     return lambda observation: np.array([0.4, 0.1, 1.2, 3.1, 0, 0, -1])
 
 posing.traits = {"action_convention": "absolute"}
+def silent(episode):
+    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
+
 good = Batched(action_size=7, action_convention="relative", gripper="-1 opens, 1 closes", image_transform="rotate_180")
 bad = Batched(action_size=8, reads=("third_eye_image",))
 slow = Batched(control_freq=10)
@@ -95,6 +98,14 @@ def test_what_takes_other_actions_stops_the_run(
 ) -> None:
     result = vla(*GOAL, f"--vla-evaluator={evaluator}", *f"--vla-model=fitting:{policy}".split(), "-n0")
     assert "VLA-P002: the policy's actions are " in result.stdout.str() + result.stderr.str()
+    assert run_names(project.path / ".vla") == []
+
+
+def test_poses_are_taken_from_policies_that_say_so_only(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*GOAL, "--vla-evaluator=x-vla", "--vla-model=fitting:silent", "-n0")
+    told = result.stdout.str() + result.stderr.str()
+    assert "VLA-P002: the policy does not say that its actions are absolute" in told
+    assert "'action_convention': 'absolute'" in told
     assert run_names(project.path / ".vla") == []
 
 
