@@ -22,7 +22,7 @@ from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.plan.task import OWN_EVALUATOR, UNKNOWN_EVALUATOR
+from pytest_vla.plan.task import UNKNOWN_EVALUATOR, USUAL_VALUES
 from pytest_vla.records.counting import INIT_STATE_DIGEST, SAID
 from pytest_vla.util.text import counted, printable
 
@@ -140,6 +140,7 @@ _OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
 
 _ALARM = "provenance.stop_when"
 _IMPORTED = "provenance.imported"
+_PROTOCOL = "protocol."
 _EVALUATOR = "protocol.evaluator"
 _SHOWN = 3
 _LONGEST = 80
@@ -252,7 +253,9 @@ def disagreements_of(
 def _label(name: str) -> str:
     """Return a condition's words, with its name if its row is for several conditions."""
     row = row_of(name)
-    return row.about if row.name == name else f"{row.about} {name}"
+    if row.name == name:
+        return row.about
+    return name.removeprefix(_PROTOCOL).replace("_", " ") if row.name == _PROTOCOL else f"{row.about} {name}"
 
 
 def _knows(case: CaseResult, name: str) -> bool:
@@ -281,8 +284,9 @@ def _value_of(case: CaseResult, name: str) -> Any:
 
 
 def _value_text(name: str, value: Any) -> str:
-    # Without a replan length, chunks are executed whole.
-    missing = {"replan": "whole chunks", _EVALUATOR: OWN_EVALUATOR}.get(name, "not recorded")
+    # Without a replan length, chunks are executed whole. Records leave out a protocol's usual values.
+    usual = {"replan": "whole chunks"} | {f"{_PROTOCOL}{field}": str(each) for field, each in USUAL_VALUES.items()}
+    missing = usual.get(name, "not recorded")
     text = missing if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 

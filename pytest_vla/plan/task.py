@@ -214,12 +214,12 @@ def with_protocol(task: Task, **changes: Any) -> Task:
     return replace(task, protocol=replace(task.protocol, **new)) if new else task
 
 
-_RECORDED = {
+USUAL_VALUES = {
     field.name: field.default
     for field in fields(Protocol)
     if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, "action_size", "vectors")
 }
-"""What an episode's protocol may have instead of the suite's own, with the values that records leave out."""
+"""What an episode's protocol may have instead of the suite's own, with the usual values, which records leave out."""
 
 
 def recorded_protocol(task: Task, table: Mapping[str, Any]) -> Task:
@@ -227,8 +227,8 @@ def recorded_protocol(task: Task, table: Mapping[str, Any]) -> Task:
 
     Fields of other types, as a later version may write them, are left as the task has them.
     """
-    names = ("max_steps", "settle_steps", "settle_action", "image_size", "image_transform", *_RECORDED)
-    said = {**_RECORDED, **{name: table[name] for name in names if name in table}}
+    names = ("max_steps", "settle_steps", "settle_action", "image_size", "image_transform", *USUAL_VALUES)
+    said = {**USUAL_VALUES, **{name: table[name] for name in names if name in table}}
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     alike = {name: value for name, value in plain.items() if type(value) is type(getattr(task.protocol, name))}
     return with_protocol(task, **alike)

@@ -121,7 +121,7 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         assert [(each.name, each.effect) for each in found.disagreements] == [(name, effect)]
         assert found.of(effect)[0].cases == ("libero_goal/turn_on_the_stove[seed0]",)
         (line,), row = lines_of(found.disagreements), row_of(name)
-        assert line.startswith(f"{row.about} ")
+        assert line.startswith("image size " if name == "protocol.image_size" else f"{row.about} ")
         value = found.disagreements[0].baseline
         mend = f". {row.option} sets it" if value is None else f". Use {row.option}={value}"
         assert line.endswith(f": {row.why}" + mend * bool(row.option))
