@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.task import OWN_EVALUATOR
 from pytest_vla.run.arguments import JoinAction, comma_list
 from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import printable
@@ -329,6 +330,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help=f"suites to check it against, as for pytest (default: {DEFAULT_SUITE})",
     )
     parser.add_argument(
+        "--vla-evaluator",
+        metavar="NAME|FILE",
+        help="published evaluator whose protocol the policy has to fit, as for pytest (default: each suite's own)",
+    )
+    parser.add_argument(
         "--vla-device", metavar="DEVICE", help="device of the policy, as for pytest, but only one (default: auto)"
     )
     parser.add_argument(
@@ -346,7 +352,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Check the policy and print the report. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
-    from pytest_vla.plan.manifests import load_suite, named_suites
+    from pytest_vla.plan.evaluators import load_evaluator
+    from pytest_vla.plan.manifests import load_suite, named_suites, suite_with
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.run.project import typed_model
 
@@ -357,7 +364,9 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(
             "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (not needed with --codes)"
         )
-    suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
+    evaluator = load_evaluator(options.vla_evaluator or OWN_EVALUATOR)
+    names = (name for text in options.vla_suite for name in named_suites(text))
+    suites = [suite_with(load_suite(name), evaluator.task) for name in names]
     spec = typed_model(options.vla_model, options.vla_device)
     # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):

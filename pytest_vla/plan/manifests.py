@@ -7,7 +7,7 @@ No simulator, no numpy: a plan and a collection need nothing else.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -155,6 +155,13 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
             task = replace(task, language=file_language(task) or task.language)
         tasks.append(task)
     return Suite(name, table["title"], tuple(tasks), protocol, _seeds(table, manifest), table.get("category", ""))
+
+
+def suite_with(suite: Suite, change: Callable[[Task], Task]) -> Suite:
+    """Return a suite whose tasks, and its own protocol, are changed, such as by an evaluator (`Evaluator.task`)."""
+    tasks = tuple(map(change, suite.tasks))
+    protocol = change(replace(suite.tasks[0], protocol=suite.protocol)).protocol
+    return suite if tasks == suite.tasks else replace(suite, tasks=tasks, protocol=protocol)
 
 
 def is_sentence(text: str) -> bool:

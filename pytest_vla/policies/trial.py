@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE
+from pytest_vla.plan.choices import ABSOLUTE, viewed_size
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task, with_protocol
 from pytest_vla.policies import fit
@@ -82,7 +82,7 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
         drawn: the only source of randomness.
         protocol: defines the cameras and the picture size.
     """
-    height, width = protocol.image_size
+    height, width = viewed_size(protocol.image_transform, protocol.image_size)
     rows, columns = np.arange(height) * _PATCHES // height, np.arange(width) * _PATCHES // width
     seen: dict[str, NDArray[Any]] = {}
     for camera in protocol.cameras:

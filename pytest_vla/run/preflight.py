@@ -15,7 +15,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, changes_actions, init_state_of
-from pytest_vla.plan.choices import ABSOLUTE, DRAWN, steps_to_hold
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST, steps_to_hold
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
 from pytest_vla.plan.select import numbers_as_names
@@ -190,6 +190,13 @@ def _evaluators(selection: Selection) -> list[str]:
             if field != "textures":
                 changed.setdefault((evaluator.name, field, str(has)), []).append(f"{name} {wanted}")
     for (evaluator_name, field, has_text), of_suites in changed.items():
+        if field == "max_steps" and settings.steps == LONGEST:
+            suites = ", ".join(each.partition(" ")[0] for each in of_suites)
+            notes[
+                f"step budget {has_text} ({suites}), the longest of all evaluators: for the rates under smaller ones, "
+                "run `pytest-vla report last --section=evaluators`"
+            ] = None
+            continue
         told = f"{field.replace('_', ' ')} {has_text} deviates from the evaluator {evaluator_name}"
         notes[f"{told} ({', '.join(of_suites)}): not compared with episodes that follow it"] = None
     return list(notes)

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,12 +93,9 @@ class Settings(Options):
 
     def load_suite(self, name: str) -> "Suite":
         """Return a suite with its tasks as this invocation runs them. Raises VlaError as `as_run`, or for no suite."""
-        from pytest_vla.plan.manifests import load_suite
+        from pytest_vla.plan.manifests import load_suite, suite_with
 
-        suite = load_suite(name, data=self.data)
-        tasks = tuple(map(self.as_run, suite.tasks))
-        protocol = self.as_run(replace(suite.tasks[0], protocol=suite.protocol)).protocol
-        return suite if tasks == suite.tasks else replace(suite, tasks=tasks, protocol=protocol)
+        return suite_with(load_suite(name, data=self.data), self.as_run)
 
     @property
     def spec(self) -> ModelSpec:

@@ -258,3 +258,15 @@ def test_a_batch_size_is_a_number(batch: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         checked("--vla-model=random", f"--batch={batch}")
     assert "--batch" in capsys.readouterr().err
+
+
+def test_a_policy_is_checked_against_an_evaluator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "import numpy as np\ndef policy(episode):\n    return lambda observation: np.zeros(7)\n"
+    (tmp_path / "raw_gripper.py").write_text(f"{text}policy.traits = {{'gripper': '1 opens, 0 closes'}}\n")
+    monkeypatch.chdir(tmp_path)
+    given = ("--vla-model=raw_gripper:policy", "--vla-suite=libero_goal")
+    assert "VLA-P004" not in told(capsys, *given, "--vla-evaluator=openvla")
+    with pytest.raises(VlaError, match="VLA-P004"):
+        told(capsys, *given)

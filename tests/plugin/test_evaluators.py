@@ -44,7 +44,9 @@ def test_without_seeds_the_evaluators_episodes_run(vla: Run) -> None:
 
 
 def test_the_longest_budget_holds_all_others(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, STILL, ONE, "--vla-steps=longest").assert_outcomes(failed=1)
+    result = vla(*STOVE, STILL, ONE, "--vla-steps=longest")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["vla: step budget 800 (libero_goal), the longest of all evaluators: *"])
     (record,) = last_records(project).values()
     assert (record.protocol["max_steps"], record.protocol.get("evaluator")) == (800, None)
 
@@ -106,7 +108,7 @@ def test_a_gate_refuses_to_mix_evaluators_and_names_the_fields(vla: Run, project
     result = vla(*STOVE, STILL, "--vla-seeds=0-3", "--vla-evaluator=lerobot", "--vla-steps=6", "--vla-baseline=last")
     text = result.stdout.str() + result.stderr.str()
     assert result.ret != 0
-    for field in ("evaluator", "scenes", "image_size"):
+    for field in ("evaluator", "scenes", "image size"):
         assert field in text
     for value in ("openpi", "lerobot", "stream 7"):
         assert value in text
