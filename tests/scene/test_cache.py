@@ -392,7 +392,7 @@ def test_the_command_fills_it_and_what_is_there_is_not_made_again(
     for _ in range(2):
         assert main(["cache", "--compile", "tabletop"]) == 0
         code, scenes, *held = capfd.readouterr().out.splitlines()
-        assert re.fullmatch(r"machine code: 7 functions in \d+\.\d s", code)
+        assert re.fullmatch(r"machine code: 8 functions in \d+\.\d s", code)
         assert re.fullmatch(r"tabletop: 1 scene in \d+\.\d s", scenes)
         assert held[0].startswith(f"{folder}: 1 scene, ")
         assert held[1] == f"{folder}: machine code of 0 functions, 0.0 MB"
