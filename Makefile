@@ -53,7 +53,11 @@ compiled: setup
 .PHONY: slow
 slow: setup reference arena .simulators/.installed ## the tests that take minutes, upstream live among them, and property tests with all examples
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "slow or hypothesis" --hypothesis-profile=full \
-		--ignore=tests/policies/tiny/test_training.py
+		--ignore=tests/policies/tiny/test_training.py --ignore=tests/parity/test_evaluators_live.py
+
+.PHONY: evaluators
+evaluators: setup reference ## published evaluators' loops beside ours, with pictures (half an hour)
+	$(PYTEST) tests/parity/test_evaluators_live.py
 
 .PHONY: hub
 hub: setup .venv-hub/.installed ## the tests of `pytest-vla fetch`, with the hub's client itself
@@ -116,7 +120,7 @@ PYTHON312 ?= $(firstword $(shell command -v python3.12 2>/dev/null; ls -d $$HOME
 lerobot-latest: setup reference .venv-lerobot-latest/.installed ## lerobot's policies and its LIBERO environment, with lerobot 0.6 and Python 3.12 (5 GB)
 	PYTHONPATH=$(CURDIR) .venv-lerobot-latest/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py \
 		tests/policies/test_lerobot_policy.py tests/policies/test_lerobot_inputs.py tests/policies/test_lerobot_files.py
-	$(PYTEST) -m slow "tests/parity/test_evaluators.py::test_episodes_are_the_evaluators_own[lerobot]"
+	$(PYTEST) "tests/parity/test_evaluators_live.py::test_episodes_are_the_evaluators_own[lerobot]"
 
 .venv-lerobot-latest/.installed: lerobot-latest.txt | $(STAMP)
 	@test -n "$(PYTHON312)" || { echo "lerobot 0.6 needs Python 3.12: install it, or say make PYTHON312=/path/to/python" >&2; exit 1; }
