@@ -93,7 +93,7 @@ trackers: setup .venv-trackers/.installed ## the tests of MLflow, TensorBoard, W
 .PHONY: vla-eval
 vla-eval: setup .venv-vla-eval/.installed ## the tests of others' servers, with vla-eval, pyzmq and json-numpy themselves (0.3 GB)
 	PYTHONPATH=$(CURDIR)/.venv-vla-eval $(BIN)/python $(NO_SKIPS) tests/policies/test_vla_eval.py \
-		tests/policies/test_other_servers.py \
+		tests/policies/test_policy_servers.py \
 		tests/plugin/test_remote.py::test_a_model_server_of_vla_eval_serves_workers
 
 .venv-vla-eval/.installed: pyproject.toml constraints.txt | $(STAMP)

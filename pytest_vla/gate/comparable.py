@@ -172,7 +172,7 @@ class Disagreement:
         """
         before, row = _value_text(self.name, self.baseline), row_of(self.name)
         sides = f"baseline {before}, run {_value_text(self.name, self.new)}"
-        told = f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row.why}"
+        told = f"{label_of(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row.why}"
         if not row.option:
             return told
         return f"{told}. {row.option} sets it" if self.baseline is None else f"{told}. Use {row.option}={before}"
@@ -191,10 +191,10 @@ def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
         lines += [each.text for each in some[:_SHOWN]]
         if more := some[_SHOWN:]:
             cases = counted(sum(len(each.cases) for each in more), "case")
-            lines.append(f"{_label(name)} differs in {len(more)} more ways ({cases})")
+            lines.append(f"{label_of(name)} differs in {len(more)} more ways ({cases})")
     if unsaid:
         side = "the run" if unsaid[-1].baseline is None else "the baseline"
-        names = ", ".join(dict.fromkeys(_label(each.name) for each in unsaid if each.name != _IMPORTED))
+        names = ", ".join(dict.fromkeys(label_of(each.name) for each in unsaid if each.name != _IMPORTED))
         lines.append(f"{side} is imported from a log, which does not record these conditions: {names}")
     return lines
 
@@ -250,7 +250,7 @@ def disagreements_of(
     )
 
 
-def _label(name: str) -> str:
+def label_of(name: str) -> str:
     """Return a condition's words, with its name if its row is for several conditions."""
     row = row_of(name)
     if row.name == name:

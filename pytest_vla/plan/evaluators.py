@@ -87,6 +87,7 @@ class Evaluator:
         return self.max_steps.get(task.suite, self.max_steps.get(task.files))
 
 
+@cache
 def evaluator_names() -> tuple[str, ...]:
     """Return the names of the built-in evaluators, the suites' own first."""
     return (OWN_EVALUATOR, *sorted(path.stem for path in _FOLDER.glob("*.toml")))

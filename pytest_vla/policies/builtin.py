@@ -71,42 +71,16 @@ def _check_replay(text: str, spec: ModelSpec) -> None:
     check_replay(spec.folder / text)
 
 
-def _openpi(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.openpi import openpi_policies
-
-    return openpi_policies(text, spec.timeout, _number())
-
-
-def _check_openpi(text: str, spec: ModelSpec) -> None:
-    from pytest_vla.policies.openpi import check_openpi
-
-    if not _in_worker():
-        check_openpi(text)
-
-
-def _vla_eval(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.vla_eval import vla_eval_policies
-
-    return vla_eval_policies(text, spec.timeout, _number())
-
-
-def _check_vla_eval(text: str, spec: ModelSpec) -> None:
-    from pytest_vla.policies.vla_eval import check_vla_eval
-
-    if not _in_worker():
-        check_vla_eval(text)
-
-
 def _served(name: str) -> PolicyType:
-    """Return the policy type of another project's servers, one of `pytest_vla.policies.other_servers.PROTOCOLS`."""
+    """Return the policy type of servers of one kind, one of `pytest_vla.policies.policy_servers.PROTOCOLS`."""
 
     def load(text: str, spec: ModelSpec) -> "Policy":
-        from pytest_vla.policies.other_servers import server_policies
+        from pytest_vla.policies.policy_servers import server_policies
 
         return server_policies(name, text, spec.timeout, _number())
 
     def check(text: str, spec: ModelSpec) -> None:
-        from pytest_vla.policies.other_servers import check_server
+        from pytest_vla.policies.policy_servers import check_server
 
         if not _in_worker():
             check_server(name, text)
@@ -264,11 +238,9 @@ REPLAY = PolicyType(
     draws=False,
     is_data=True,
 )
-OPENPI = PolicyType("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi, is_remote=_is_elsewhere)
-VLA_EVAL = PolicyType(
-    "vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval, is_remote=_is_elsewhere
+OPENPI, VLA_EVAL, GROOT, GROOT_N15, X_VLA, STARVLA = map(
+    _served, ("openpi", "vla-eval", "groot", "groot-n1.5", "x-vla", "starvla")
 )
-GROOT, GROOT_N15, X_VLA, STARVLA = map(_served, ("groot", "groot-n1.5", "x-vla", "starvla"))
 LEROBOT_ASYNC = PolicyType(
     *("lerobot-async", "lerobot-async:HOST", "HOST", _lerobot_server, _check_lerobot_server),
     is_remote=_is_elsewhere,

@@ -8,23 +8,18 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session
-from pytest_vla.policies.devices import REQUEST_TIMEOUT
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Session
 from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.generators import pack_noise
 from pytest_vla.policies.openpi_connection import (
-    DEFAULT_PORT,
     OBSERVATIONS,
     OURS,
     PROMPT,
     Address,
     OpenpiConnection,
     ServerInfo,
-    parse_address,
-    parse_addresses,
-    require_websockets,
 )
-from pytest_vla.policies.servers import OneServer, Said, check_servers, policy_of_servers
+from pytest_vla.policies.servers import OneServer, Said
 from pytest_vla.policies.tokens import statistics_of
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.warnings import ServerTraceback
@@ -97,45 +92,6 @@ class OpenpiPolicy(OneServer):
         except BaseException:
             connection.close()
             raise
-
-
-def openpi_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> OpenpiPolicy:
-    """Return the policy of one server, without connecting. Raises VlaError.
-
-    Args:
-        where: HOST, HOST:PORT or a URL.
-        timeout: seconds that connecting, or one request, may take in an episode.
-    """
-    require_websockets("--vla-model=openpi")
-    return OpenpiPolicy(parse_address("openpi", where, DEFAULT_PORT), timeout)
-
-
-def openpi_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
-    """Return the policy of one or several servers, without connecting. Raises VlaError.
-
-    Args:
-        where: an address as for `openpi_policy`, or a list of them (``HOST1:8000,HOST2:8000``).
-        timeout: seconds that connecting, or one request, may take in an episode.
-        number: the number of this worker, which selects its server.
-    """
-    require_websockets("--vla-model=openpi")
-    addresses = parse_addresses("openpi", where, DEFAULT_PORT)
-    return policy_of_servers(addresses, lambda address: OpenpiPolicy(address, timeout), number)
-
-
-def check_openpi(where: str) -> None:
-    """Connect once to each server of a list, and disconnect.
-
-    Raises:
-        VlaError: a package is missing, a server does not answer in `CHECK_TIMEOUT`, or they serve different
-            policies.
-    """
-    require_websockets("--vla-model=openpi")
-    expected = (
-        "an openpi policy server there (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of "
-        "its protocol). Start it first, and check host and port"
-    )
-    check_servers(f"openpi:{where}", parse_addresses("openpi", where, DEFAULT_PORT), OpenpiPolicy, expected)
 
 
 def libero_request(observation: Observation, instruction: str) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions
-from pytest_vla.policies.devices import REQUEST_TIMEOUT
+from pytest_vla.policies.base import Episode, Observation, Session, check_actions
 from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.openpi_connection import (
@@ -20,12 +19,9 @@ from pytest_vla.policies.openpi_connection import (
     guarded,
     limit_sending,
     open_connection,
-    parse_address,
-    parse_addresses,
     read_table,
-    require_websockets,
 )
-from pytest_vla.policies.servers import OneServer, Said, check_servers, policy_of_servers
+from pytest_vla.policies.servers import OneServer, Said
 from pytest_vla.policies.view import resize_with_padding
 
 if TYPE_CHECKING:
@@ -92,42 +88,6 @@ class VlaEvalPolicy(OneServer):
         except BaseException:
             connection.close()
             raise
-
-
-def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPolicy:
-    """Return the policy of one model server, without connecting. Raises VlaError.
-
-    Args:
-        where: HOST, HOST:PORT or a URL.
-        timeout: seconds that connecting, or one request, may take in an episode.
-    """
-    require_websockets("--vla-model=vla-eval")
-    return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT), timeout)
-
-
-def vla_eval_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
-    """Return the policy of one or several model servers, without connecting. Raises VlaError.
-
-    Args:
-        where: an address as for `vla_eval_policy`, or a list of them (``HOST1:8000,HOST2:8000``).
-        timeout: seconds that connecting, or one request, may take in an episode.
-        number: the number of this worker, which selects its server.
-    """
-    require_websockets("--vla-model=vla-eval")
-    addresses = parse_addresses("vla-eval", where, DEFAULT_PORT)
-    return policy_of_servers(addresses, lambda address: VlaEvalPolicy(address, timeout), number)
-
-
-def check_vla_eval(where: str) -> None:
-    """Connect once to each server of a list, and disconnect.
-
-    Raises:
-        VlaError: the package is missing, a server does not answer or requests data that no suite has, or they
-            serve different policies.
-    """
-    require_websockets("--vla-model=vla-eval")
-    expected = "a vla-eval model server there. Start it first (`vla-eval serve`), and check host and port"
-    check_servers(f"vla-eval:{where}", parse_addresses("vla-eval", where, DEFAULT_PORT), VlaEvalPolicy, expected)
 
 
 def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, changes_actions, init_state_of
-from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST, steps_to_hold
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
 from pytest_vla.plan.select import numbers_as_names
@@ -161,6 +161,7 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
 
 def _evaluators(selection: Selection) -> list[str]:
     """Return a note on each evaluator that the episodes follow, and on each field in which options deviate from it."""
+    from pytest_vla.gate.comparable import label_of
     from pytest_vla.plan.evaluators import deviations
 
     settings, notes = selection.settings, dict[str, None]()
@@ -176,29 +177,25 @@ def _evaluators(selection: Selection) -> list[str]:
                 if not is_suite(other):
                     near = did_you_mean(other, suite_names())
                     notes[f"evaluator {evaluator.name}: [max_steps] has {other}, which is no suite.{near}"] = None
-        protocol = settings.as_run(task).protocol
-        if (steps_to_hold(protocol.success) or 1) > protocol.max_steps:
-            raise VlaError(
-                f"--vla-success={protocol.success}: no episode of {name} can succeed in {protocol.max_steps} steps. "
-                "Use fewer steps on end, or a larger budget (--vla-steps)"
-            )
-        differs: dict[str, tuple[object, object]] = deviations(task, protocol, evaluator)
+        found = deviations(task, settings.as_run(task).protocol, evaluator)
+        differs: dict[str, tuple[object, object]] = {f"protocol.{field}": both for field, both in found.items()}
         if settings.replan is not None and evaluator.replan not in (None, settings.replan):
             differs["replan"] = evaluator.replan, settings.replan
-        # Pictures are drawn by this machine's choice; a note of its own says so.
-        for field, (wanted, has) in differs.items():
-            if field != "textures":
-                changed.setdefault((evaluator.name, field, str(has)), []).append(f"{name} {wanted}")
-    for (evaluator_name, field, has_text), of_suites in changed.items():
-        if field == "max_steps" and settings.steps == LONGEST:
+        for condition, (wanted, has) in differs.items():
+            # How textures are drawn is asked for a machine's sake, and not for an evaluator's.
+            if condition != "protocol.textures":
+                changed.setdefault((evaluator.name, condition, str(has)), []).append(f"{name} {wanted}")
+    for (evaluator_name, condition, has_text), of_suites in changed.items():
+        if condition == "protocol.max_steps" and settings.steps == LONGEST:
             suites = ", ".join(each.partition(" ")[0] for each in of_suites)
             notes[
                 f"step budget {has_text} ({suites}), the longest of all evaluators: for the rates under smaller ones, "
                 "run `pytest-vla report last --section=evaluators`"
             ] = None
             continue
-        told = f"{field.replace('_', ' ')} {has_text} deviates from the evaluator {evaluator_name}"
-        notes[f"{told} ({', '.join(of_suites)}): not compared with episodes that follow it"] = None
+        whose = "the suite's own" if evaluator_name == OWN_EVALUATOR else f"that of the evaluator {evaluator_name}"
+        told = f"{label_of(condition)} {has_text} differs from {whose} ({', '.join(of_suites)})"
+        notes[f"{told}: gates do not compare these episodes with those that have it"] = None
     return list(notes)
 
 

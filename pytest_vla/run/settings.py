@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import LONGEST
+from pytest_vla.plan.choices import LONGEST, steps_to_hold
 from pytest_vla.plan.task import OWN_EVALUATOR, Task, with_protocol
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
@@ -83,13 +83,19 @@ class Settings(Options):
         """Return a task as this invocation runs it: under its evaluator, with what the options replace.
 
         Raises:
-            VlaError: there is no such evaluator, or it is not for the task's suite.
+            VlaError: there is no such evaluator, it is not for the task's suite, or no episode can succeed.
         """
         from pytest_vla.plan.evaluators import longest_steps
 
         steps = longest_steps(task) if self.steps == LONGEST else self.steps
         replaced = {"textures": self.textures, "settle_steps": self.settle_steps, "success": self.success}
-        return with_protocol(self.evaluator_of(task).task(task), max_steps=steps, **replaced)
+        found = with_protocol(self.evaluator_of(task).task(task), max_steps=steps, **replaced)
+        if (steps_to_hold(found.protocol.success) or 1) > found.protocol.max_steps:
+            raise VlaError(
+                f"--vla-success={found.protocol.success}: no episode of {task.suite} can succeed in "
+                f"{found.protocol.max_steps} steps. Use fewer consecutive steps, or a larger budget (--vla-steps)"
+            )
+        return found
 
     def load_suite(self, name: str) -> "Suite":
         """Return a suite with its tasks as this invocation runs them. Raises VlaError as `as_run`, or for no suite."""

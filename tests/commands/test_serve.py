@@ -22,8 +22,8 @@ from pytest_vla.commands.serve import declare, run
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
-from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.openpi_connection import KEY
+from pytest_vla.policies.policy_servers import check_server, server_policies
 from tests.support.waiting import HANG
 
 POLICIES = """
@@ -130,7 +130,7 @@ def test_it_says_what_it_serves_where_and_ends_when_it_is_told_to(number: int) -
         assert host == "127.0.0.1"
         assert listening == f"pytest-vla: listening on 127.0.0.1:{port}; Ctrl-C ends it"
         assert typed == f"pytest-vla: pytest --vla-suite=SUITE --vla-model=openpi:127.0.0.1:{port}"
-        policy = openpi_policy(command.where)
+        policy = server_policies("openpi", command.where)
         assert policy.replan == 2
         answer: Any = policy(episode())(STATE)
         assert np.array_equal(answer.actions, np.full((4, 7), episode().rng.normal()))
@@ -142,14 +142,17 @@ def test_records_can_name_the_content_of_what_is_served(folder: Path) -> None:
     import hashlib
 
     with serving("--vla-model=my_served:plain") as command:
-        assert openpi_policy(command.where).digest == hashlib.sha256((folder / "my_served.py").read_bytes()).hexdigest()
-        answer: Any = openpi_policy(command.where)(episode())(STATE)
+        assert (
+            server_policies("openpi", command.where).digest
+            == hashlib.sha256((folder / "my_served.py").read_bytes()).hexdigest()
+        )
+        answer: Any = server_policies("openpi", command.where)(episode())(STATE)
         assert np.array_equal(answer.actions, [STATE["state"][:7]])
 
 
 def test_a_policy_that_hangs_does_not_keep_the_process() -> None:
     with serving("--vla-model=my_served:moving") as command:
-        session = openpi_policy(command.where)(episode("hang"))
+        session = server_policies("openpi", command.where)(episode("hang"))
         reasons: list[str] = []
 
         def ask() -> None:
@@ -172,10 +175,10 @@ def test_the_key_of_the_environment_is_what_clients_need(monkeypatch: pytest.Mon
         assert command.said[2].endswith("; clients need the key; Ctrl-C ends it")
         assert "s3cret" not in "".join(command.said)
         where = f"127.0.0.1:{command.where.rpartition(':')[2]}"
-        check_openpi(where)
+        check_server("openpi", where)
         monkeypatch.setenv(KEY, "guess")
         with pytest.raises(VlaError, match="refuses the key"):
-            check_openpi(where)
+            check_server("openpi", where)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -209,11 +212,11 @@ def test_nobody_is_let_in_before_the_policy_is_loaded(folder: Path) -> None:
     try:
         assert [process.stdout.readline() for _ in range(2)][1] == "now\n"
         with pytest.raises(VlaError, match="nothing listens at"):
-            check_openpi(f"127.0.0.1:{port}")
+            check_server("openpi", f"127.0.0.1:{port}")
         process.stdin.close()
         assert "is loaded in" in process.stdout.readline()
         assert "listening" in process.stdout.readline()
-        check_openpi(f"127.0.0.1:{port}")
+        check_server("openpi", f"127.0.0.1:{port}")
     finally:
         process.kill()
         process.wait()

@@ -1,10 +1,5 @@
 """Published evaluators run beside us: what the policy gets and what the world does is equal, step by step."""
 
-import json
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
 
 from pytest_vla import World
@@ -12,68 +7,19 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.evaluators import load_evaluator
-from pytest_vla.plan.task import Task, with_protocol
-from pytest_vla.policies.base import Episode, Session
-from pytest_vla.policies.fit import Traits
+from pytest_vla.plan.task import with_protocol
 from tests.support import seeing
-from tests.support.reference import run_loops
-from tests.support.worlds import libero_task, world_of
-
-TASKS = (
-    ("libero_goal", "put_the_bowl_on_the_stove"),
-    ("libero_10", "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it"),
-    ("libero_90", "KITCHEN_SCENE8_turn_off_the_stove"),
+from tests.support.evaluators import (
+    BLIND_STEPS,
+    EVALUATORS,
+    TASKS,
+    Seen,
+    blind_digests,
+    compare_scenes,
+    scenes,
+    stands,
 )
-EVALUATORS = ("openpi", "openvla", "openvla-oft", "lerobot", "groot-n1.5", "groot-n1.7", "x-vla", "vla-eval")
-EPISODES, STEPS = 3, 60
-CONVENTION = dict.fromkeys(("openvla", "openvla-oft", "groot-n1.5", "groot-n1.7"), "open") | {"x-vla": "absolute"}
-
-
-class Seen:
-    """A policy that answers from what it sees, and keeps it."""
-
-    def __init__(self, evaluator: str, task: Task, *, is_blind: bool = False) -> None:
-        self.evaluator, self.text, self.is_blind = evaluator, task.language, is_blind
-        self.convention = CONVENTION.get(evaluator, "signs")
-        self.processed = task.protocol.image_transform
-        own = {"action_size": 10, "action_convention": "absolute", "rotation": "rotation_6d"}
-        self.traits = Traits(**own) if self.convention == "absolute" else Traits()
-        self.pictures: list[np.ndarray] = []
-        self.states: list[np.ndarray] = []
-
-    def __call__(self, episode: Episode) -> Session:
-        def act(observation: Any) -> np.ndarray:
-            names = ("agentview_image", "robot0_eye_in_hand_image")
-            pictures = [] if self.is_blind else [observation[name] for name in names]
-            state = observation["state"]
-            self.pictures.append(np.frombuffer(seeing.digest(*pictures), dtype=np.uint8))
-            self.states.append(state)
-            return seeing.chunk_of(pictures, seeing.looked_at(self.evaluator, state), self.text, self.convention)
-
-        return act
-
-
-GOLDEN = Path(__file__).with_name("golden") / "evaluator_scenes.json"
-
-
-def scenes() -> dict[str, dict[str, list[str]]]:
-    """By task and evaluator, the digests of where each episode's bodies stand (evaluator_loops.py, `resets`)."""
-    found: dict[str, dict[str, list[str]]] = json.loads(GOLDEN.read_text())
-    return found
-
-
-def stands(world: World) -> str:
-    """The digest of where a world's bodies stand."""
-    return seeing.digest(np.concatenate([world.model.body_pos.ravel(), world.model.body_quat.ravel()])).hex()[:16]
-
-
-def compare_scenes(task: str, number: int | None = None) -> None:
-    """Compare an evaluator's first scenes of a task; backwards, since no scene may depend on those before it."""
-    for name, expected in scenes()[task].items():
-        with World(load_evaluator(name).task(libero_task(*task.split("/")))) as world:
-            for episode in reversed(range(len(expected))[:number]):
-                world.reset(init_state=episode, scene_seed=episode, settle=False)
-                assert stands(world) == expected[episode], (name, task, episode)
+from tests.support.worlds import libero_task
 
 
 def test_the_scenes_of_a_stream_are_upstreams() -> None:
@@ -87,29 +33,10 @@ def test_one_episode_has_its_scene_without_those_before_it() -> None:
         assert stands(world) == scenes()[task]["openvla"][9]
 
 
-LOOPS = Path(__file__).with_name("golden") / "evaluator_loops.json"
-BLIND_STEPS = 40
-
-
-def blind_jobs(name: str) -> list[dict[str, Any]]:
-    """An evaluator's first two episodes of each task, for a policy that sees no pictures, which processors round."""
-    shared = {"evaluator": name, "blind": True, "episodes": 2, "steps": BLIND_STEPS}
-    return [
-        {
-            **shared,
-            "suite": suite,
-            "task": stem,
-            "language": libero_task(suite, stem).language,
-            "states": world_of(suite, stem).init_states[:2].tolist(),
-        }
-        for suite, stem in TASKS
-    ]
-
-
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "vla-eval"])
 def test_blind_episodes_are_upstreams(name: str) -> None:
     """Executed actions and joint positions of 40 steps, as upstream's loop has them (evaluator_loops.json)."""
-    expected = json.loads(LOOPS.read_text())[name]
+    expected = blind_digests(name)
     evaluator = load_evaluator(name)
     for suite, stem in TASKS:
         task = with_protocol(evaluator.task(libero_task(suite, stem)), max_steps=BLIND_STEPS)
@@ -122,16 +49,3 @@ def test_blind_episodes_are_upstreams(name: str) -> None:
             found = seeing.digest(rollout.trajectory.actions, rollout.trajectory.qpos).hex()[:16]
             assert found == expected[f"{suite}/{stem}"][episode], (name, stem, episode)
         pool.close()
-
-
-def golden_of(jobs: list[dict[str, Any]], folder: Path) -> dict[str, list[str]]:
-    """By task, the digest of each episode's executed actions and joint positions, from upstream."""
-    upstream, found = run_loops(jobs, folder), {}
-    for number, job in enumerate(jobs):
-        digests = []
-        for episode in range(job["episodes"]):
-            actions = upstream[f"job{number}_{episode}_action"].astype(np.float64)
-            executed = actions if job["evaluator"] == "x-vla" else np.clip(actions, -1, 1)
-            digests.append(seeing.digest(executed, upstream[f"job{number}_{episode}_qpos"]).hex()[:16])
-        found[f"{job['suite']}/{job['task']}"] = digests
-    return found

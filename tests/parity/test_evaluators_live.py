@@ -1,6 +1,5 @@
 """Published evaluators' loops run live beside us, with pictures, on upstream's LIBERO (`make evaluators`)."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,16 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.task import with_protocol
-from tests.parity.test_evaluators import EVALUATORS, LOOPS, TASKS, Seen, blind_jobs, compare_scenes, golden_of, scenes
+from tests.support.evaluators import (
+    EVALUATORS,
+    TASKS,
+    Seen,
+    blind_digests,
+    blind_jobs,
+    compare_scenes,
+    golden_of,
+    scenes,
+)
 from tests.support.reference import run_loops
 from tests.support.worlds import libero_task, world_of
 
@@ -22,7 +30,7 @@ EPISODES, STEPS = 3, 60
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
-    """Episodes 0 to 49 of the 25 different scenes of LIBERO's 88 tasks whose cabinet, stove or rack is placed anew."""
+    """The golden's episodes of the 25 different scenes of LIBERO's 88 tasks that place cabinet, stove or rack anew."""
     assert len(scenes()) == 25
     for task in sorted(scenes())[part::4]:
         compare_scenes(task)
@@ -31,7 +39,7 @@ def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "vla-eval"])
 def test_the_golden_of_blind_episodes_is_upstreams(name: str, tmp_path: Path) -> None:
-    assert golden_of(blind_jobs(name), tmp_path) == json.loads(LOOPS.read_text())[name]
+    assert golden_of(blind_jobs(name), tmp_path) == blind_digests(name)
 
 
 @pytest.mark.slow

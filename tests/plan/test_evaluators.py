@@ -19,6 +19,8 @@ from pytest_vla.plan.evaluators import (
 )
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Protocol, recorded_protocol
+from pytest_vla.run.options import OPTIONS
+from tests.support.data import REPOSITORY
 
 SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90")
 # As the sources print them; GR00T N1.5's 1,000 steps of libero_10 end at its environment's horizon.
@@ -230,3 +232,18 @@ def test_files_that_extend_each_other_are_refused(tmp_path: Path, names: tuple[s
         (tmp_path / f"{name}.toml").write_text(f'extends = "{base}.toml"\n')
     with pytest.raises(VlaError, match=r"extends: one.toml is this file, or extends it in turn"):
         load_evaluator("one.toml", tmp_path)
+
+
+def test_docs_and_help_have_what_the_files_say() -> None:
+    """The table of docs/how-to/evaluators.md, and the names in the option's help."""
+    page = (REPOSITORY / "docs" / "how-to" / "evaluators.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()]
+    table = {row[0].strip("`"): row for row in rows if len(row) == 8}
+    (option,) = (each for each in OPTIONS if each.name == "evaluator")
+    for each in built_in_evaluators():
+        steps, executed, *_, episodes = table[each.name][1:]
+        budgets = tuple(each.max_steps[suite] for suite in SUITES)
+        assert steps in (", ".join(map(str, budgets)), f"{budgets[0]} for all")
+        assert executed == (str(each.replan) if each.replan else "the policy's number")
+        assert episodes == str(each.episodes)
+        assert each.name in option.help

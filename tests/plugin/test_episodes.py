@@ -123,8 +123,8 @@ def test_another_step_budget_is_a_condition_of_the_episode(vla: Run, project: py
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "vla: max steps 7 deviates from the evaluator ours (libero_goal 300)*",
-            "vla: settle steps 3 deviates from the evaluator ours (libero_goal 10)*",
+            "vla: step budget 7 differs from the suite's own (libero_goal 300)*",
+            "vla: settle steps 3 differs from the suite's own (libero_goal 10)*",
             "not done after 7 of 7 steps",
             "*--vla-steps=7 --vla-settle-steps=3 *",
         ]

@@ -22,7 +22,10 @@ def test_episodes_follow_the_evaluator_that_is_typed(vla: Run, project: pytest.P
     result = vla(*STOVE, STILL, "--vla-evaluator=openpi", "--vla-steps=6", "--vla-seeds=3,4")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
-        ["vla: evaluator openpi: *examples/libero/main.py*", "vla: max steps 6 deviates from the evaluator openpi*300*"]
+        [
+            "vla: evaluator openpi: *examples/libero/main.py*",
+            "vla: step budget 6 differs from that of the evaluator openpi (libero_goal 300)*",
+        ]
     )
     assert "--vla-evaluator=openpi --vla-steps=6" in result.stdout.str()
     for record in last_records(project).values():

@@ -25,10 +25,9 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import openpi, openpi_connection, servers
 from pytest_vla.policies import openpi_connection as openpi_protocol
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.openpi_connection import FIRST_ANSWER, KEY, AnswerLimit, parse_address
+from pytest_vla.policies.policy_servers import check_server, server_policies
 from pytest_vla.policies.view import policy_view, resize_with_padding
-from pytest_vla.policies.vla_eval import vla_eval_policy
 from pytest_vla.records.counting import SAID
 from pytest_vla.testing import World
 from tests.support.openpi_server import Died, OpenpiServer, encoded, serving
@@ -60,7 +59,9 @@ def run(server: OpenpiServer | str, max_steps: int = 20, limit: float = HANG, **
     where = server if isinstance(server, str) else f"127.0.0.1:{server.port}"
     task = dataclasses.replace(TASK, protocol=dataclasses.replace(TASK.protocol, max_steps=max_steps))
     case = Case("libero_goal", "turn_on_the_stove", 0)
-    return run_episode(case, task, openpi_policy(where, limit), World, Conditions(f"openpi:{where}", **conditions))
+    return run_episode(
+        case, task, server_policies("openpi", where, limit), World, Conditions(f"openpi:{where}", **conditions)
+    )
 
 
 def a_closed_port() -> int:
@@ -79,7 +80,7 @@ def a_silent_server() -> Iterator[int]:
 def test_a_request_is_what_openpis_libero_client_sends() -> None:
     observation = an_observation()
     with serving(chunks) as server:
-        session = openpi_policy(f"127.0.0.1:{server.port}")(EPISODE)
+        session = server_policies("openpi", f"127.0.0.1:{server.port}")(EPISODE)
         actions = session(observation)
         session.close()  # type: ignore[attr-defined]
     assert np.array_equal(actions, CHUNK)
@@ -317,13 +318,13 @@ def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(
             VlaError, match=r"refuses a connection without a key; .* PYTEST_VLA_POLICY_KEY \(HTTP 401\)"
         ):
-            check_openpi(where)
+            check_server("openpi", where)
         monkeypatch.setenv(KEY, "wrong")
         ended = run(server)
         assert ended.record.reason == "policy-connection"
         assert "refuses the key in the environment variable PYTEST_VLA_POLICY_KEY" in str(ended.record.message)
         monkeypatch.setenv(KEY, "s3cret\n")
-        check_openpi(where)
+        check_server("openpi", where)
         ended = run(server)
     assert ended.record.outcome == "failure"
     assert server.headers == [None, "Api-Key wrong", *["Api-Key s3cret"] * 3]
@@ -333,12 +334,12 @@ def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> None:
     port = a_closed_port()
     with pytest.raises(VlaError) as refused:
-        check_openpi(f"127.0.0.1:{port}")
+        check_server("openpi", f"127.0.0.1:{port}")
     assert not isinstance(refused.value, EpisodeError)
     assert str(refused.value) == (
         f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected an openpi "
-        "policy server there (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its "
-        "protocol). Start it first, and check host and port"
+        "policy server (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its protocol) there. "
+        "Start it first, and check host and port"
     )
     ended = run(f"127.0.0.1:{port}")
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")
@@ -347,7 +348,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
 def test_a_server_that_says_nothing_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "CHECK_TIMEOUT", 0.3)
     with a_silent_server() as port, pytest.raises(VlaError, match=r"gave no answer within 0\.3 s to a new connection"):
-        check_openpi(f"127.0.0.1:{port}")
+        check_server("openpi", f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +364,7 @@ def test_a_server_without_metadata_is_refused(metadata: str | bytes, complaint: 
         serving(chunks, metadata=metadata) as server,
         pytest.raises(VlaError, match=rf"^--vla-model=openpi:127.*{complaint}"),
     ):
-        check_openpi(f"127.0.0.1:{server.port}")
+        check_server("openpi", f"127.0.0.1:{server.port}")
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_a_server_without_metadata_is_refused(metadata: str | bytes, complaint: 
 def test_a_server_of_ours_that_cannot_be_understood_is_refused(table: Any, complaint: str) -> None:
     with serving(chunks, metadata={openpi_protocol.OURS: table}) as server:
         with pytest.raises(VlaError, match=complaint):
-            check_openpi(f"127.0.0.1:{server.port}")
+            check_server("openpi", f"127.0.0.1:{server.port}")
         ended = run(server)
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-protocol", 0)
 
@@ -405,7 +406,7 @@ def test_what_a_server_of_ours_replies_is_not_trusted_either(reply: Any, reason:
 
 def test_metadata_may_hold_arrays() -> None:
     with serving(chunks, metadata={"reset_pose": np.zeros(7), "name": np.array(["pi0"])}) as server:
-        check_openpi(f"127.0.0.1:{server.port}")
+        check_server("openpi", f"127.0.0.1:{server.port}")
         until(lambda: server.closed == 1)
     assert server.connections == [[]]
 
@@ -422,7 +423,7 @@ def test_another_kind_of_server_is_refused_with_what_it_says() -> None:
     thread = threading.Thread(target=answer)
     thread.start()
     with listener, pytest.raises(VlaError, match=r"is no websocket server \(HTTP 404\)"):
-        check_openpi(f"127.0.0.1:{listener.getsockname()[1]}")
+        check_server("openpi", f"127.0.0.1:{listener.getsockname()[1]}")
     thread.join()
 
 
@@ -456,9 +457,9 @@ def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "s3cret")
     with serving(chunks) as other:
         to = f"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:{other.port}/\r\nContent-Length: 0\r\n\r\n"
-        for policy in (openpi_policy, vla_eval_policy):
+        for kind in ("openpi", "vla-eval"):
             with answering(to) as port, pytest.raises(EpisodeError) as error:
-                policy(f"127.0.0.1:{port}").reach()
+                server_policies(kind, f"127.0.0.1:{port}").reach()  # type: ignore[attr-defined]
             assert error.value.reason == "policy-connection"
             assert f"redirects to ws://127.0.0.1:{other.port}/ (HTTP 302)" in error.value.message
     assert other.headers == []
@@ -471,9 +472,9 @@ def test_a_proxy_of_the_environment_is_for_other_machines_and_named_if_it_fails(
     with answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as port, serving(chunks) as server:
         monkeypatch.setenv("http_proxy", f"http://user:s3cret@127.0.0.1:{port}")
         for host in ("127.0.0.1", "localhost"):
-            check_openpi(f"{host}:{server.port}")
+            check_server("openpi", f"{host}:{server.port}")
         with pytest.raises(EpisodeError) as error:
-            openpi_policy("gpu.invalid:8000").reach()
+            server_policies("openpi", "gpu.invalid:8000").reach()
         assert (
             f"no connection to ws://gpu.invalid:8000 through the proxy http://127.0.0.1:{port} " in error.value.message
         )
@@ -482,7 +483,7 @@ def test_a_proxy_of_the_environment_is_for_other_machines_and_named_if_it_fails(
         with pytest.raises(
             EpisodeError, match=r"nothing listens at the proxy http://127\.0\.0\.1:\d+ .*, on the way to"
         ):
-            openpi_policy("gpu.invalid:8000").reach()
+            server_policies("openpi", "gpu.invalid:8000").reach()
 
 
 def test_a_digest_is_that_of_the_metadata_where_the_server_knows_no_other() -> None:
@@ -494,7 +495,7 @@ def test_a_digest_is_that_of_the_metadata_where_the_server_knows_no_other() -> N
         {},
     ):
         with serving(chunks, metadata=metadata) as server:
-            digests.append(openpi_policy(f"127.0.0.1:{server.port}").digest)
+            digests.append(server_policies("openpi", f"127.0.0.1:{server.port}").digest)
     assert digests[0] == digests[1] != digests[2]
     assert all(str(digest).endswith(SAID) for digest in digests[:3])
     assert digests[3] is None
@@ -503,4 +504,4 @@ def test_a_digest_is_that_of_the_metadata_where_the_server_knows_no_other() -> N
 def test_a_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets.sync.client", None)
     with pytest.raises(VlaError, match=r"needs the package websockets .*: pip install 'pytest-vla\[remote\]'"):
-        openpi_policy("gpu")
+        server_policies("openpi", "gpu")

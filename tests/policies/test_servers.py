@@ -15,8 +15,9 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies import builtin, openpi_connection, servers
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import Traits
-from pytest_vla.policies.openpi import OpenpiPolicy, check_openpi, openpi_policies
+from pytest_vla.policies.openpi import OpenpiPolicy
 from pytest_vla.policies.openpi_connection import KEY, Address, parse_addresses
+from pytest_vla.policies.policy_servers import check_server, server_policies
 from pytest_vla.policies.servers import GONE, ServersPolicy, check_servers, differences
 from tests.support import openpi_server
 from tests.support.waiting import HANG
@@ -265,10 +266,10 @@ def test_each_worker_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_our_own_servers_answer_alike_whoever_is_asked() -> None:
     with served(Wandering(), Wandering(), digest="d") as where:
-        check_openpi(where)
-        policies = [openpi_policies(where, HANG, number) for number in range(2)]
+        check_server("openpi", where)
+        policies = [server_policies("openpi", where, HANG, number) for number in range(2)]
         assert all(isinstance(policy, ServersPolicy) and policy.digest == "d" for policy in policies)
-        assert isinstance(openpi_policies(where.partition(",")[0], HANG, 7), OpenpiPolicy)
+        assert isinstance(server_policies("openpi", where.partition(",")[0], HANG, 7), OpenpiPolicy)
         assert np.array_equal(answers(policies[0], 1), answers(policies[1], 1))
 
 
@@ -276,7 +277,7 @@ def test_our_own_servers_answer_alike_whoever_is_asked() -> None:
 def test_a_server_of_ours_that_goes_leaves_the_episode_to_the_other() -> None:
     with served(Wandering()) as stays, ExitStack() as goes:
         port = goes.enter_context(serving(Wandering())).port
-        policy = openpi_policies(f"127.0.0.1:{port},{stays}", HANG, 0)
+        policy = server_policies("openpi", f"127.0.0.1:{port},{stays}", HANG, 0)
         before = answers(policy, 1)
         session = policy(EPISODE)
         goes.close()
@@ -292,8 +293,8 @@ def test_servers_of_different_policies_are_refused_by_name() -> None:
         with pytest.raises(
             VlaError, match=r"serve different policies: pytest_vla.replan is 3, and 5; pytest_vla.digest"
         ):
-            check_openpi(f"{first},{second}")
-        policy = openpi_policies(f"{first},{second}", HANG, 0)
+            check_server("openpi", f"{first},{second}")
+        policy = server_policies("openpi", f"{first},{second}", HANG, 0)
         answers(policy, 0)
         policy._away[0] = (time.monotonic() + HANG, HANG)  # type: ignore[attr-defined]
         with pytest.warns(UserWarning, match="serves another policy than"):
@@ -303,4 +304,4 @@ def test_servers_of_different_policies_are_refused_by_name() -> None:
         openpi_server.serving(lambda request: {}, metadata={"reset_pose": [0, 2]}) as second,
         pytest.raises(VlaError, match=r"reset_pose is \[0, 1\], and \[0, 2\]"),
     ):
-        check_openpi(f"127.0.0.1:{first.port},127.0.0.1:{second.port}")
+        check_server("openpi", f"127.0.0.1:{first.port},127.0.0.1:{second.port}")

@@ -25,14 +25,9 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import openpi_connection
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import WARNING, Traits, check_fit, traits_of
+from pytest_vla.policies.policy_servers import check_server, server_policies
 from pytest_vla.policies.servers import ServersPolicy
-from pytest_vla.policies.vla_eval import (
-    check_vla_eval,
-    declared_traits,
-    vla_eval_policies,
-    vla_eval_policy,
-    vla_eval_state,
-)
+from pytest_vla.policies.vla_eval import declared_traits, vla_eval_state
 from pytest_vla.records.counting import SAID
 from pytest_vla.testing import World
 from tests.support.model_server import ModelServer, model_server
@@ -87,12 +82,14 @@ def run(
     protocol = dataclasses.replace(TASK.protocol, max_steps=max_steps)
     task = dataclasses.replace(TASK, protocol=protocol, language=language)
     case = Case("libero_goal", TASK.name, 0)
-    return run_episode(case, task, vla_eval_policy(where, policy_timeout), World, Conditions("vla-eval", **conditions))
+    return run_episode(
+        case, task, server_policies("vla-eval", where, policy_timeout), World, Conditions("vla-eval", **conditions)
+    )
 
 
 def test_an_episode_is_a_session_of_the_server_from_its_start_to_its_end(start: Start) -> None:
     server = start(**ALL)
-    check_vla_eval(server.where)
+    check_server("vla-eval", server.where)
     first, second = run(server.where), run(server.where)
     assert (first.record.outcome, first.steps, first.record.replan) == ("failure", 12, None)
     # Chunks of four; the gripper closes at 0 and above.
@@ -148,7 +145,7 @@ def test_what_a_hello_declares_is_compared_with_the_suite(
         "observation_params": {"send_state": True},
     }
     with scripted(lambda _: {}, **hello) as where:
-        traits = traits_of(vla_eval_policy(where))
+        traits = traits_of(server_policies("vla-eval", where))
     assert traits.reads == ("agentview_image", "state")
     assert traits.language is True
     found = check_fit(traits, load_suite("libero_goal"))
@@ -165,14 +162,14 @@ def test_a_hello_that_declares_nothing_has_no_traits_but_what_it_reads() -> None
 )
 def test_a_hello_with_specs_of_another_form_is_refused(specs: object) -> None:
     with scripted(lambda _: {}, action_spec=specs) as where, pytest.raises(VlaError, match="server's action_spec is"):
-        check_vla_eval(where)
+        check_server("vla-eval", where)
 
 
 def test_a_list_of_servers_is_asked_in_turn_where_their_hellos_are_the_same(start: Start) -> None:
     one, other, unlike = start(**ALL), start(**ALL), start(send_state=True)
     where = f"{one.where},{other.where}"
-    check_vla_eval(where)
-    policies = [vla_eval_policies(where, HANG, number) for number in range(2)]
+    check_server("vla-eval", where)
+    policies = [server_policies("vla-eval", where, HANG, number) for number in range(2)]
     for policy in policies:
         assert isinstance(policy, ServersPolicy)
         assert policy.replan is None
@@ -182,7 +179,7 @@ def test_a_list_of_servers_is_asked_in_turn_where_their_hellos_are_the_same(star
     with pytest.raises(
         VlaError, match=r"serve different policies: observation_params.send_wrist_image is True, and not"
     ):
-        check_vla_eval(f"{where},{unlike.where}")
+        check_server("vla-eval", f"{where},{unlike.where}")
 
 
 def test_the_server_gets_what_its_hello_asks_for_and_no_more(start: Start) -> None:
@@ -237,7 +234,7 @@ def test_the_wall_limit_of_an_episode_stops_the_waiting(start: Start) -> None:
 
 def test_closing_twice_and_late_is_harmless(start: Start) -> None:
     server = start()
-    session: Any = vla_eval_policy(server.where)(EPISODE)
+    session: Any = server_policies("vla-eval", server.where)(EPISODE)
     session.close()
     session.close()
     assert len(server.lines(ended=1)) == 2
@@ -247,7 +244,7 @@ def test_closing_twice_and_late_is_harmless(start: Start) -> None:
 def test_a_server_that_wants_what_no_suite_has_is_refused(start: Start, wish: str) -> None:
     server = start(send_state=True, **{wish: True})
     with pytest.raises(VlaError, match=f"the model server asks for {wish}, which no suite has"):
-        check_vla_eval(server.where)
+        check_server("vla-eval", server.where)
     ended = run(server.where)
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-protocol")
 
@@ -256,7 +253,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(VlaError) as refused:
-        check_vla_eval(f"127.0.0.1:{port}")
+        check_server("vla-eval", f"127.0.0.1:{port}")
     assert str(refused.value).startswith(
         f"--vla-model=vla-eval:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected a vla-eval model "
     )
@@ -269,7 +266,7 @@ def test_a_server_of_openpi_is_refused() -> None:
         serving(lambda request: {}) as server,
         pytest.raises(VlaError, match=r"does not speak vla-eval's protocol: expected"),
     ):
-        check_vla_eval(f"127.0.0.1:{server.port}")
+        check_server("vla-eval", f"127.0.0.1:{server.port}")
 
 
 @pytest.mark.parametrize(

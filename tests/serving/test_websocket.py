@@ -12,8 +12,8 @@ import pytest
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Answer, Wishes, one_by_one
 from pytest_vla.policies.generators import reseed
-from pytest_vla.policies.openpi import check_openpi
 from pytest_vla.policies.openpi_connection import KEY, OURS, ServerInfo
+from pytest_vla.policies.policy_servers import check_server
 from pytest_vla.policies.tokens import statistics_table
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
@@ -107,7 +107,7 @@ def test_what_the_policy_says_of_itself_is_known_before_its_first_episode() -> N
         assert policy.traits.control_freq == 20
         assert policy.traits.reads == ("agentview_image", "state")
         assert policy.digest == "abc"
-        check_openpi(where)
+        check_server("openpi", where)
         assert run(policy, 0, replan=2).record.replan == 2
         assert behind.episodes[-1].replan == 2
     with serving(Wandering(replan=None)) as server:
@@ -178,7 +178,7 @@ def test_our_client_brings_the_key_of_its_environment(monkeypatch: pytest.Monkey
     with serving(Wandering(), key="s3cret") as server:
         monkeypatch.setenv(KEY, "another")
         with pytest.raises(VlaError, match="refuses the key in the environment variable PYTEST_VLA_POLICY_KEY"):
-            check_openpi(f"127.0.0.1:{server.port}")
+            check_server("openpi", f"127.0.0.1:{server.port}")
         monkeypatch.setenv(KEY, "s3cret")
         assert run(policy_of(server), 0).record.outcome == "failure"
 
@@ -188,8 +188,8 @@ import sys
 sys.path.insert(0, {repository!r})
 import numpy as np
 from pytest_vla.policies.base import Episode; from pytest_vla.policies.generators import noise_generator
-from pytest_vla.policies.openpi import openpi_policy
-session = openpi_policy("127.0.0.1:{port}")(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
+from pytest_vla.policies.policy_servers import server_policies
+session = server_policies("openpi", "127.0.0.1:{port}")(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
 print("begun", flush=True)
 sys.stdin.readline()
 session({{"agentview_image": np.zeros((256, 256, 3), np.uint8), "state": np.zeros(8)}})

@@ -18,8 +18,9 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishes
 from pytest_vla.policies.generators import noise_generator
-from pytest_vla.policies.openpi import OpenpiPolicy, openpi_policy
+from pytest_vla.policies.openpi import OpenpiPolicy
 from pytest_vla.policies.openpi_connection import OURS
+from pytest_vla.policies.policy_servers import server_policies
 from pytest_vla.policies.tokens import TokenStatistics
 from pytest_vla.serving.websocket import WebsocketServer, as_batch_policy
 from pytest_vla.testing import World
@@ -123,7 +124,7 @@ def serving(policy: Any, port: int = 0, **options: Any) -> Iterator[WebsocketSer
 
 
 def policy_of(server: WebsocketServer, timeout: float = HANG) -> OpenpiPolicy:
-    return openpi_policy(f"127.0.0.1:{server.port}", timeout)
+    return server_policies("openpi", f"127.0.0.1:{server.port}", timeout)
 
 
 @contextmanager

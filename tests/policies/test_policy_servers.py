@@ -27,11 +27,11 @@ from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import check_fit, traits_of
 from pytest_vla.policies.load import check_model, load_policy
 from pytest_vla.policies.openpi_connection import GONE, KEY, MAX_REPLY
-from pytest_vla.policies.other_servers import PROTOCOLS, check_server, server_policies
+from pytest_vla.policies.policy_servers import PROTOCOLS, check_server, server_policies
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.testing import World
 from tests.support import openpi_server
-from tests.support.other_servers import GREETING, OnTheWire, http, libzmq, npy, zeromq
+from tests.support.policy_servers import GREETING, OnTheWire, http, libzmq, npy, zeromq
 from tests.support.waiting import HANG
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")
@@ -243,7 +243,7 @@ def test_starvla_gets_what_its_libero_client_sends() -> None:
     assert [(picture.shape, picture.dtype) for picture in example["image"]] == [((224, 224, 3), np.uint8)] * 2
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("kind", EVALUATORS)
 def test_an_episode_runs_under_the_evaluator_that_the_kind_implies(kind: str) -> None:
     assert policies()[kind].evaluator == EVALUATORS[kind]
     with serving(kind) as server:
@@ -389,7 +389,7 @@ def test_what_starvlas_server_replies_is_checked(reply: Any, reason: str, messag
     assert message in str(ended.record.message)
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("kind", EVALUATORS)
 def test_a_server_that_is_not_there_is_refused_before_the_first_episode(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -401,7 +401,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode(kind: st
     assert PROTOCOLS[kind].expected in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("kind", EVALUATORS)
 def test_only_websockets_need_a_package(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(kind) as server:
         for name in ("websockets", "websockets.exceptions", "websockets.sync.client"):
@@ -415,7 +415,7 @@ def test_only_websockets_need_a_package(kind: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("kind", EVALUATORS)
 def test_a_server_that_dies_is_an_error_and_its_return_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openpi_connection, "AWAY_SECONDS", HANG)
     asked: list[int] = []
@@ -443,7 +443,7 @@ def test_a_server_that_dies_is_an_error_and_its_return_is_noticed(kind: str, mon
     assert not policy.recover("policy-shape")
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
+@pytest.mark.parametrize("kind", EVALUATORS)
 def test_a_slow_reply_is_waited_for_up_to_the_limit(kind: str) -> None:
     release = threading.Event()
 

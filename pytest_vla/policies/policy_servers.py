@@ -1,7 +1,7 @@
-"""Policies on servers of GR00T (``groot:``, ``groot-n1.5:``), X-VLA (``x-vla:``) and starVLA (``starvla:``).
+"""Policies on servers: how each kind is reached, and those of GR00T, X-VLA and starVLA themselves.
 
-Formats are read from the projects' sources, as of 2026-11. The grippers of all three are converted here, as their own
-clients do it, so that their episodes can follow any evaluator.
+openpi's and vla-eval's have modules of their own. The formats of the others are read from the projects' sources, as of
+2026-11. Their grippers are converted here, as their own clients do it, so that their episodes can follow any evaluator.
 """
 
 import base64
@@ -29,6 +29,10 @@ from pytest_vla.policies.base import Episode, Observation, Policy, Session, chec
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, POSE_6D_SIZE, STATE_LAYOUTS, Traits
 from pytest_vla.policies.msgpack_arrays import MAX_ELEMENTS, pack
+from pytest_vla.policies.openpi import OpenpiPolicy
+from pytest_vla.policies.openpi_connection import (
+    DEFAULT_PORT as OPENPI_PORT,
+)
 from pytest_vla.policies.openpi_connection import (
     GONE,
     KEY,
@@ -45,6 +49,8 @@ from pytest_vla.policies.openpi_connection import (
 )
 from pytest_vla.policies.servers import OneServer, PolicyServer, Said, check_servers, policy_of_servers
 from pytest_vla.policies.view import as_rendered, gripper_of, resize_with_padding, rotation_6d
+from pytest_vla.policies.vla_eval import DEFAULT_PORT as VLA_EVAL_PORT
+from pytest_vla.policies.vla_eval import VlaEvalPolicy
 from pytest_vla.util.text import printable
 
 SCENE, WRIST = "agentview_image", "robot0_eye_in_hand_image"
@@ -331,7 +337,7 @@ class _ZeroMqConnection:
 
 
 # X-VLA: HTTP, JSON, arrays in json_numpy's form. Source: 2toinf/X-VLA, evaluation/libero/libero_client.py and
-# models/modeling_xvla.py at 1fdc88c.
+# models/modeling_xvla.py (read in moonquekes/X-VLA at 225010b).
 
 _DOMAIN, _STEPS = 3, 10
 """LIBERO's number among X-VLA's domains, and the steps of its denoising."""
@@ -535,6 +541,14 @@ class ServerKind:
 
 
 PROTOCOLS: Mapping[str, ServerKind] = {
+    "openpi": ServerKind(
+        OpenpiPolicy,
+        OPENPI_PORT,
+        WEBSOCKET,
+        "an openpi policy server (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its "
+        "protocol)",
+    ),
+    "vla-eval": ServerKind(VlaEvalPolicy, VLA_EVAL_PORT, WEBSOCKET, "a vla-eval model server (`vla-eval serve`)"),
     "groot": ServerKind(
         GrootPolicy,
         5555,
