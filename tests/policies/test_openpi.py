@@ -338,8 +338,8 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
     assert not isinstance(refused.value, EpisodeError)
     assert str(refused.value) == (
         f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected an openpi "
-        "policy server (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its protocol) there. "
-        "Start it first, and check host and port"
+        "policy server (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its protocol) "
+        "there. Start it first, and check host and port"
     )
     ended = run(f"127.0.0.1:{port}")
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")
