@@ -1,0 +1,1 @@
+"""Why a policy fails: its actions beside demonstrations, under the wirings that people get wrong."""
