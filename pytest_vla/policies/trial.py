@@ -134,6 +134,8 @@ def asking(
 ) -> Iterator[Ask]:
     """Begin an episode for each script, and end them after the block; the value asks all at one control step.
 
+    Given fewer observations than there are scripts, it asks the first ones alone.
+
     Args:
         policy: asked with all questions at once if it answers in batches, else with one after the other.
         scripts: the episodes.
@@ -153,24 +155,24 @@ def asking(
         return answer
 
     def ask(step: int, seen: Sequence[Observation]) -> list[Actions]:
-        for noise, name in zip(noises, names, strict=True):
+        for noise, name in [*zip(noises, names, strict=True)][: len(seen)]:
             reseed(noise, 0, name, step)
         # Copies: a policy may write into what it is given.
         views = [policy_view({name: one[name].copy() for name in one}) for one in seen]
         if is_batch_policy(policy):
             wanted = _guarded("", lambda: Observations([{name: view[name] for name in policy.reads} for view in views]))
-            seed_globals(noises)
-            answers = timed(lambda: list(policy.act(sessions, wanted)))
-            if len(answers) != len(sessions):
-                raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of {len(sessions)} questions")
+            seed_globals(noises[: len(views)])
+            answers = timed(lambda: list(policy.act(sessions[: len(views)], wanted)))
+            if len(answers) != len(views):
+                raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of {len(views)} questions")
         else:
             answers = []
-            for session, view, noise in zip(sessions, views, noises, strict=True):
+            for session, view, noise in zip(sessions, views, noises, strict=False):
                 seed_globals([noise])
                 answers.append(timed(partial(session, view)))
         return [
             check_answer(answer, script.task.protocol.action_size).actions
-            for answer, script in zip(answers, scripts, strict=True)
+            for answer, script in zip(answers, scripts, strict=False)
         ]
 
     try:

@@ -1,0 +1,130 @@
+"""A policy's answers beside the demonstrated actions: asked along demonstrations, under a wiring."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.doctor.wirings import Wiring
+from pytest_vla.errors import EpisodeError
+from pytest_vla.plan.task import Task
+from pytest_vla.policies.base import BatchPolicy, Policy
+from pytest_vla.policies.trial import Script, asking
+
+Array = NDArray[np.float64]
+
+BLOCK = 8
+"""Questions of a window that are one draw of the bootstrap."""
+
+LEAST_STRIDE = 4
+"""The least control steps from one question to the next: neighbouring frames say little more than one."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a demonstration along which a policy is asked.
+
+    Attributes:
+        name: of the demonstration, for messages.
+        task: that is demonstrated.
+        instruction: that is told.
+        rows: (q,) of the demonstration, before whose actions the policy is asked.
+        shown: what the suite shows there.
+        actions: (n, 7) of the whole demonstration.
+    """
+
+    name: str
+    task: Task
+    instruction: str
+    rows: tuple[int, ...]
+    shown: tuple[Mapping[str, NDArray[Any]], ...]
+    actions: Array
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The chunks that a policy answered with.
+
+    Attributes:
+        windows: that it was asked along.
+        chunks: (k, d), by window and question; k may differ.
+    """
+
+    windows: tuple[Window, ...]
+    chunks: tuple[tuple[Array, ...], ...]
+
+    def pairs(self, steps: int, lag: int = 0, stretch: float = 1.0) -> "Pairs":
+        """Return answers beside demonstrated actions, as far as there are both.
+
+        Args:
+            steps: at most so many actions of a chunk.
+            lag: the demonstrated action is so many rows later than the answer's place.
+            stretch: the rows from one action of a chunk to the next.
+        """
+        answered, shown, block, place, poses = [], [], [], [], []
+        number = -1
+        for where, chunks in zip(self.windows, self.chunks, strict=True):
+            for question, (row, chunk, seen) in enumerate(zip(where.rows, chunks, where.shown, strict=True)):
+                number += question % BLOCK == 0
+                for step in range(min(steps, len(chunk))):
+                    at = row + lag + stretch * step
+                    if at != int(at) or not 0 <= at < len(where.actions):
+                        continue
+                    answered.append(chunk[step])
+                    shown.append(where.actions[int(at)])
+                    block.append(number)
+                    place.append(step)
+                    poses.append(np.concatenate([seen["robot0_eef_pos"], seen["robot0_eef_quat"]]))
+        return Pairs(*map(np.array, (answered, shown, block, place, poses)))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Answers beside demonstrated actions.
+
+    Attributes:
+        answered: (m, d).
+        shown: (m, 7), demonstrated.
+        block: (m,) numbers the parts of windows, `BLOCK` questions each, that are drawn again in a bootstrap.
+        place: (m,) the place in the chunk.
+        poses: (m, 7) of the end effector at the question: position m, quaternion xyzw.
+    """
+
+    answered: Array
+    shown: Array
+    block: NDArray[np.int64]
+    place: NDArray[np.int64]
+    poses: Array
+
+    def with_answers(self, answered: Array) -> "Pairs":
+        """Return the pairs with other answers (m, d)."""
+        return replace(self, answered=answered)
+
+
+def ask(policy: Policy | BatchPolicy, windows: Sequence[Window], wiring: Wiring) -> Answers:
+    """Return a policy's answers along windows, under a wiring.
+
+    The windows are asked together, question by question, which is a batch for a policy that takes some.
+
+    Raises:
+        EpisodeError: the policy raises, or answers with something else than actions.
+    """
+    # Those with the most questions first: the others end before them.
+    order = sorted(range(len(windows)), key=lambda number: -len(windows[number].rows))
+    scripts = [
+        Script(replace(windows[each].task, language=wiring.tell(windows[each].instruction)), each, ()) for each in order
+    ]
+    chunks: list[list[Array]] = [[] for _ in windows]
+    with asking(policy, scripts) as asked:
+        for step in range(len(windows[order[0]].rows)):
+            now = [each for each in order if step < len(windows[each].rows)]
+            try:
+                found = asked(step, [wiring.see(dict(windows[each].shown[step])) for each in now])
+            except EpisodeError as error:
+                places = ", ".join(f"{windows[each].name} row {windows[each].rows[step]}" for each in now[:3])
+                raise EpisodeError(error.reason, f"{error.message} (asked at {places})") from error
+            for each, chunk in zip(now, found, strict=True):
+                chunks[each].append(chunk)
+    return Answers(tuple(windows), tuple(map(tuple, chunks)))

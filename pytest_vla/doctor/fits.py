@@ -1,0 +1,328 @@
+"""How well answers fit demonstrated actions: the skill in them, whatever they are scaled by, and what would mend them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.transform import Rotation
+
+from pytest_vla.doctor.answers import Pairs
+
+Array = NDArray[np.float64]
+
+DIMENSIONS = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
+POSE, GRIPPER = slice(0, 6), 6
+_STILL = 0.02
+"""The standard deviation of a demonstrated dimension below which it says nothing."""
+_DRAWS = 300
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well answers are executed as they are: what is left of the demonstrated actions' variance.
+
+    Attributes:
+        left: (b, 7) sums of squared errors, by block.
+        total: (b, 7) sums of squares about the mean of all blocks.
+        judged: (7,) whether a dimension moves enough to be judged.
+    """
+
+    left: Array
+    total: Array
+    judged: NDArray[np.bool_]
+
+    def by_dimension(self, weights: Array | None = None) -> Array:
+        """Return the share of each dimension's variance that is explained, (7,), from -1; NaN where it is not judged.
+
+        Args:
+            weights: (b,) how often each block counts; None for once.
+        """
+        weights = np.ones(len(self.left)) if weights is None else weights
+        total = weights @ self.total
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.maximum(1 - (weights @ self.left) / total, -1.0)
+        return np.where(self.judged & (total > 0), shares, np.nan)
+
+
+def as_executed(pairs: Pairs) -> Fit:
+    """Return the fit of answers as they are executed, clipped to [-1, 1]."""
+    left, total = np.zeros((_blocks(pairs), 7)), np.zeros((_blocks(pairs), 7))
+    np.add.at(left, pairs.block, (np.clip(pairs.answered, -1, 1) - pairs.shown) ** 2)
+    np.add.at(total, pairs.block, (pairs.shown - pairs.shown.mean(axis=0)) ** 2)
+    return Fit(left, total, pairs.shown.std(axis=0) > _STILL)
+
+
+def _blocks(pairs: Pairs) -> int:
+    return int(pairs.block.max()) + 1
+
+
+@dataclass(frozen=True)
+class Skill:
+    """How answers correlate with demonstrated actions, whatever their units, signs, order and frame are.
+
+    What does not correlate, no change of the actions mends: the policy does not know it, or is shown something wrong.
+
+    Attributes:
+        moments: (b, 6, 7) by block and dimension: count, sums of answers and actions, of their squares and product.
+        judged: (7,) whether a dimension moves enough to be judged.
+    """
+
+    moments: Array
+    judged: NDArray[np.bool_]
+
+    def by_dimension(self, weights: Array | None = None) -> Array:
+        """Return the absolute correlation of each dimension, (7,); NaN where it is not judged. Args as in `Fit`."""
+        sums = self.moments.sum(axis=0) if weights is None else np.tensordot(weights, self.moments, axes=1)
+        count, one, other, squares, others, product = sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = (squares - one**2 / count) * (others - other**2 / count)
+            found = np.abs(product - one * other / count) / np.sqrt(spread)
+        return np.where(self.judged, np.where(spread > 1e-12, found, 0.0), np.nan)
+
+
+def skill_of(pairs: Pairs) -> Skill:
+    """Return the skill of answers: of the frame and order of dimensions that correlate best."""
+    moving = np.flatnonzero(pairs.shown.std(axis=0) > _STILL)
+    best, answers = -1.0, pairs.answered
+    for answered in _frames(pairs):
+        both = np.abs(_correlations(answered, pairs.shown[:, moving]))
+        rows, columns = linear_sum_assignment(-both)
+        # The order as it is, unless another one is clearly better.
+        plain = float(both[np.arange(len(moving)), moving].sum())
+        total = float(both[rows, columns].sum())
+        order = np.arange(7)
+        if total > plain + 0.5:
+            order[moving[rows]] = columns
+        found = max(total if total > plain + 0.5 else plain, 0.0) - (0.0 if answered is pairs.answered else 0.3)
+        if found > best:
+            best, answers = found, answered[:, order]
+    moments = np.zeros((_blocks(pairs), 6, 7))
+    ones = np.ones_like(answers)
+    values = (ones, answers, pairs.shown, answers**2, pairs.shown**2, answers * pairs.shown)
+    for number, each in enumerate(values):
+        np.add.at(moments[:, number], pairs.block, each)
+    return Skill(moments, pairs.shown.std(axis=0) > _STILL)
+
+
+def _frames(pairs: Pairs) -> Iterator[Array]:
+    """Yield the answers, as they are and turned between the world's frame and the hand's; and poses made relative."""
+    yield pairs.answered
+    turns = Rotation.from_quat(pairs.poses[:, 3:])
+    for inverse in (False, True):
+        answered = pairs.answered.copy()
+        answered[:, :3] = turns.apply(answered[:, :3], inverse=inverse)
+        answered[:, 3:6] = turns.apply(answered[:, 3:6], inverse=inverse)
+        yield answered
+    if looks_absolute(pairs):
+        yield relative(pairs)
+
+
+def _correlations(one: Array, other: Array) -> Array:
+    """Return the correlations (b, a) of columns (m, a) and (m, b); 0 where one is constant."""
+    one, other = ((each - each.mean(axis=0)) / np.maximum(each.std(axis=0), 1e-9) for each in (one, other))
+    return np.asarray(other.T @ one / len(one))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much more is explained, with a bootstrap interval of 95% over blocks."""
+
+    value: float
+    low: float
+    high: float
+
+
+def score(fit: Fit | Skill, dimensions: Sequence[int] = range(7), weights: Array | None = None) -> float:
+    """Return the mean over those dimensions that are judged; NaN if none is."""
+    found = fit.by_dimension(weights)[list(dimensions)]
+    found = found[~np.isnan(found)]
+    return float(found.mean()) if len(found) else float("nan")
+
+
+def gain_of(
+    better: Fit | Skill, worse: Fit | Skill, generator: np.random.Generator, dimensions: Sequence[int] = range(7)
+) -> Gain:
+    """Return by how much a score is better than another one of the same blocks."""
+    count = len(better.moments if isinstance(better, Skill) else better.left)
+    drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS).astype(np.float64)
+    values = [score(better, dimensions, each) - score(worse, dimensions, each) for each in drawn]
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high))
+
+
+# What may be done with answers before they are executed.
+
+
+@dataclass(frozen=True)
+class Mending:
+    """A change of a policy's actions, which would fit the demonstrated ones better.
+
+    Attributes:
+        code: of the finding, one of `pytest_vla.doctor.findings.CODES`.
+        name: what it does, in words.
+        lines: of an adapter in Python, which change ``chunk`` (k, 7).
+        pairs: after it.
+        dimensions: that it changes.
+        numbers: evidence.
+    """
+
+    code: str
+    name: str
+    lines: tuple[str, ...]
+    pairs: Pairs
+    dimensions: tuple[int, ...]
+    numbers: dict[str, float]
+
+
+def mendings(pairs: Pairs) -> Iterator[Mending]:
+    """Yield the changes of actions that may be tried, those with fewer parameters first."""
+    yield from _of_gripper(pairs)
+    if pairs.answered.shape[1] != 7:
+        return
+    yield from _of_order(pairs)
+    yield from _of_frame(pairs)
+    yield from _absolute(pairs)
+    yield from _of_scale(pairs)
+
+
+def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
+    values = pairs.answered[:, -1]
+    rules: dict[str, tuple[str, str, Callable[[Array], Array]]] = {}
+    if values.min() >= -0.05 and values.max() <= 1.05:
+        rules["the gripper from 0 (opens) to 1 (closes)"] = ("VLA-D041", "2 * {} - 1", lambda value: 2 * value - 1)
+        rules["the gripper from 0 (closes) to 1 (opens)"] = ("VLA-D041", "1 - 2 * {}", lambda value: 1 - 2 * value)
+    rules["the gripper's sign inverted"] = ("VLA-D040", "-{}", lambda value: -value)
+    for name, (code, line, change) in rules.items():
+        answered = pairs.answered.copy()
+        answered[:, -1] = np.clip(change(values), -1, 1)
+        text = "chunk[:, 6]"
+        numbers = {"correlation": _correlation(values, pairs.shown[:, 6]), "least": values.min(), "most": values.max()}
+        yield Mending(code, name, (f"{text} = {line.format(text)}",), pairs.with_answers(answered), (6,), numbers)
+
+
+def _of_order(pairs: Pairs) -> Iterator[Mending]:
+    """Yield the order of dimensions that correlates best, if it is another one."""
+    both = _correlations(pairs.answered, pairs.shown)
+    moving = [number for number in range(7) if pairs.shown[:, number].std() > _STILL]
+    rows, columns = linear_sum_assignment(-both[moving])
+    order = np.arange(7)
+    for row, column in zip(rows, columns, strict=True):
+        order[moving[row]] = column
+    left = [number for number in range(7) if number not in {*columns}]
+    for number in set(range(7)) - {*moving}:
+        order[number] = left.pop(0)
+    if (order == np.arange(7)).all():
+        return
+    was, now = (float(np.sum([both[n, each[n]] for n in moving])) for each in (np.arange(7), order))
+    numbers = {"sum_of_correlations": was, "sum_of_correlations_mended": now}
+    changed = tuple(int(each) for each in np.flatnonzero(order != np.arange(7)))
+    listed = ", ".join(DIMENSIONS[each] for each in order)
+    yield Mending(
+        "VLA-D047",
+        f"the dimensions in the order {listed}",
+        (f"chunk = chunk[:, {order.tolist()}]",),
+        pairs.with_answers(pairs.answered[:, order]),
+        changed,
+        numbers,
+    )
+
+
+def _of_frame(pairs: Pairs) -> Iterator[Mending]:
+    turns = Rotation.from_quat(pairs.poses[:, 3:])
+    for name, columns in {
+        "translation and rotation": ((0, 1, 2), (3, 4, 5)),
+        "translation": ((0, 1, 2),),
+        "rotation": ((3, 4, 5),),
+    }.items():
+        for way, inverted in (
+            ("from the hand's frame to the world's", False),
+            ("from the world's to the hand's", True),
+        ):
+            answered = pairs.answered.copy()
+            for some in columns:
+                answered[:, some] = turns.apply(answered[:, some], inverse=inverted)
+            lines = [
+                f"chunk[:, {some[0]}:{some[-1] + 1}] = turn.apply(chunk[:, {some[0]}:{some[-1] + 1}]"
+                f"{', inverse=True' * inverted})"
+                for some in columns
+            ]
+            first = 'turn = Rotation.from_quat(seen["robot0_eef_quat"])'
+            changed = tuple(each for some in columns for each in some)
+            yield Mending("VLA-D046", f"the {name} {way}", (first, *lines), pairs.with_answers(answered), changed, {})
+    for axis in range(6):
+        answered = pairs.answered.copy()
+        answered[:, axis] *= -1
+        numbers = {"correlation": _correlation(pairs.answered[:, axis], pairs.shown[:, axis])}
+        name, line = f"{DIMENSIONS[axis]} inverted", f"chunk[:, {axis}] *= -1"
+        yield Mending("VLA-D046", name, (line,), pairs.with_answers(answered), (axis,), numbers)
+
+
+def looks_absolute(pairs: Pairs) -> bool:
+    """Whether answers are positions near the hand, rather than changes of it."""
+    away = np.abs(pairs.answered[:, :3] - pairs.poses[:, :3]).mean(axis=0)
+    return bool(away.max() < 0.3 and np.abs(pairs.poses[:, 2]).mean() > 2 * away[2])
+
+
+def relative(pairs: Pairs) -> Array:
+    """Return answers that are poses in the world as relative actions (m, 7), from the pose at the question."""
+    answered = pairs.answered.copy()
+    answered[:, :3] = (answered[:, :3] - pairs.poses[:, :3]) / MOST_METRES
+    now, wanted = Rotation.from_quat(pairs.poses[:, 3:]), Rotation.from_rotvec(answered[:, 3:6])
+    answered[:, 3:6] = (wanted * now.inv()).as_rotvec() / MOST_RADIANS
+    return answered
+
+
+MOST_METRES, MOST_RADIANS = 0.05, 0.5
+"""What a relative action of 1 is: robosuite's OSC_POSE."""
+
+
+def _absolute(pairs: Pairs) -> Iterator[Mending]:
+    if not looks_absolute(pairs):
+        return
+    away = np.abs(pairs.answered[:, :3] - pairs.poses[:, :3]).mean(axis=0)
+    lines = (
+        'chunk[:, :3] = (chunk[:, :3] - seen["robot0_eef_pos"]) / 0.05',
+        'now = Rotation.from_quat(seen["robot0_eef_quat"])',
+        "chunk[:, 3:6] = (Rotation.from_rotvec(chunk[:, 3:6]) * now.inv()).as_rotvec() / 0.5",
+    )
+    numbers = {"metres_from_hand": float(np.linalg.norm(away))}
+    name = "absolute poses made relative to the hand's"
+    answered = relative(pairs)
+    yield Mending("VLA-D045", name, lines, pairs.with_answers(answered), tuple(range(6)), numbers)
+
+
+def _of_scale(pairs: Pairs) -> Iterator[Mending]:
+    parts = {"translation and rotation": (0, 1, 2, 3, 4, 5), "translation": (0, 1, 2), "rotation": (3, 4, 5)}
+    for name, columns in parts.items():
+        some, shown = pairs.answered[:, columns], pairs.shown[:, columns]
+        factor = float((some * shown).sum() / max(float((some**2).sum()), 1e-12))
+        if 0.67 < factor < 1.5 or factor <= 0:
+            continue
+        answered = pairs.answered.copy()
+        answered[:, columns] *= factor
+        line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
+        scaled = pairs.with_answers(answered)
+        yield Mending("VLA-D043", f"the {name} times {factor:.3g}", (line,), scaled, columns, {"factor": factor})
+    answered, lines, changed = pairs.answered.copy(), [], []
+    for column in range(6):
+        one, shown = pairs.answered[:, column], pairs.shown[:, column]
+        if shown.std() <= _STILL or one.std() < 1e-9:
+            continue
+        slope = float(np.cov(one, shown)[0, 1] / one.var(ddof=1))
+        if slope <= 0:
+            continue
+        offset = float(shown.mean() - slope * one.mean())
+        answered[:, column] = slope * one + offset
+        lines.append(f"chunk[:, {column}] = chunk[:, {column}] * {slope:.3g} + {offset:.3g}")
+        changed.append(column)
+    if changed:
+        name = "each dimension with a scale and an offset of its own"
+        yield Mending("VLA-D044", name, tuple(lines), pairs.with_answers(answered), tuple(changed), {})
+
+
+def _correlation(one: Array, other: Array) -> float:
+    if one.std() < 1e-9 or other.std() < 1e-9:
+        return 0.0
+    return float(np.corrcoef(one, other)[0, 1])
