@@ -422,7 +422,7 @@ def _language(name: str, about: str, change: Callable[[Episode], str]) -> Miswir
 
 
 def _of_another_task(episode: Episode) -> str:
-    """Return the instruction of the suite's next task; of one in the middle of the list, so that all change."""
+    """Return the instruction of the suite's next task that has another one."""
     tasks = load_suite(episode.suite).tasks
     number = next((number for number, task in enumerate(tasks) if task.name == episode.task), 0)
     others = (tasks[(number + more) % len(tasks)].language for more in range(1, len(tasks)))
@@ -487,8 +487,8 @@ def _head_drawn(weights: Mapping[str, Array]) -> Mapping[str, Array]:
 def _other_objects(weights: Mapping[str, Array]) -> Mapping[str, Array]:
     """Return tiny's weights with its eight points exchanged in turn, and the words that it knows.
 
-    It moves as before, but to something else: the plate where it was asked for the bowl, a handle for the box; and takes
-    a word for another. So it does what belongs to other tasks than these.
+    It moves as before, but to something else: the plate where it was asked for the bowl, a handle for the box; and
+    takes a word for another. So it does what belongs to other tasks than these.
     """
     changed = {}
     for name in ("view.out.weight", "view.out.bias", "wrist.out.weight", "wrist.out.bias"):

@@ -1,6 +1,6 @@
 """Each wrong wiring changes what a policy gets or gives, and nothing of the form of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,11 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode, Observations
 from pytest_vla.policies.fit import traits_of
 from pytest_vla.policies.load import load_policy
+from pytest_vla.policies.tiny.network import rotation_of
 from pytest_vla.policies.view import centre_crop
 from tests.support.miswired import BY_NAME, MISWIRINGS, SCENE, STATE, WRIST, Miswiring, pairs, together
 
-# The first question's answer is the same, or no answer of tiny is changed (it reads words in any case, and turns as
-# matrices).
+# What one frame by itself does not show.
 _ONLY_LATER = {"stale"}
 _ONLY_HOW_MUCH = {"whole-chunk", "one-step"}
 
@@ -75,6 +75,10 @@ def _asked(policy: Any, seeds: Sequence[int]) -> list[Any]:
     return [policy.act([session], Observations([_observation(seed)]))[0] for seed in seeds]
 
 
+def _forms(observation: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: (observation[name].shape, observation[name].dtype) for name in _Listening.reads}
+
+
 @pytest.mark.parametrize(
     "miswiring", [each for each in MISWIRINGS if each.part != "weights"], ids=lambda each: each.name
 )
@@ -84,16 +88,16 @@ def test_changes_what_a_policy_gets_or_gives(miswiring: Miswiring) -> None:
     right, wrong = _asked(plain, (1, 2)), _asked(wrapped, (1, 2))
     assert miswiring.can_wrap(inner)
     for (_, expected), (_, got) in zip(plain.got, inner.got, strict=True):
-        assert {name: (value.shape, value.dtype) for name, value in expected.items()} == {
-            name: (value.shape, value.dtype) for name, value in got.items()
-        }
+        assert set(got) == set(_Listening.reads)
+        assert _forms(got) == _forms(expected)
     for expected, got in zip(right, wrong, strict=True):
-        assert got.dtype == expected.dtype and np.isfinite(got).all()
+        assert got.dtype == expected.dtype
+        assert np.isfinite(got).all()
         assert got.shape == ((4, 7) if miswiring.name == "every-second" else expected.shape)
 
     def differs(question: int) -> bool:
         (episode, expected), (told, got) = plain.got[question], inner.got[question]
-        same = [np.array_equal(expected[name], got[name]) for name in expected]
+        same = [np.array_equal(expected[name], got[name]) for name in got]
         return told.instruction != episode.instruction or not all(
             [*same, np.array_equal(right[question], wrong[question])]
         )
@@ -115,7 +119,8 @@ def test_a_batch_is_answered_as_each_alone(miswiring: Miswiring) -> None:
     both = wrapped.act(sessions, Observations([_observation(seed) for seed in seeds]))
     for one, other in zip(apart, both, strict=True):
         np.testing.assert_array_equal(one.actions, other.actions)
-    assert wrapped.max_batch == policy.max_batch and wrapped.digest != policy.digest
+    assert wrapped.max_batch == policy.max_batch
+    assert wrapped.digest != policy.digest
     assert replace(traits_of(wrapped), reads=None) == replace(traits_of(policy), reads=None)
 
 
@@ -149,8 +154,6 @@ def test_a_crop_mends_a_missing_crop() -> None:
 
 
 def test_turns_of_the_state_are_the_same_turn_where_they_should_be() -> None:
-    from pytest_vla.policies.tiny.network import rotation_of
-
     def turned(name: str) -> Any:
         inner = _Listening()
         _asked(BY_NAME[name].wrap(inner), (1,))
@@ -168,8 +171,6 @@ def test_turns_of_the_state_are_the_same_turn_where_they_should_be() -> None:
 
 
 def test_absolute_actions_are_the_poses_that_relative_ones_lead_to() -> None:
-    from pytest_vla.policies.tiny.network import rotation_of
-
     (poses,) = _asked(BY_NAME["absolute"].wrap(_Listening()), (1,))
     state, chunk = _observation(1)[STATE], _chunk(_observation(1)[STATE])
     np.testing.assert_allclose(poses[-1, :3], state[:3] + 0.05 * chunk[:, :3].sum(axis=0))
@@ -181,10 +182,13 @@ def test_absolute_actions_are_the_poses_that_relative_ones_lead_to() -> None:
 
 def test_pairs_are_an_input_and_an_output_each() -> None:
     drawn = pairs(0)
-    assert len(drawn) == 20 and len({(one.name, other.name) for one, other in drawn}) == 20
-    assert pairs(0) == drawn and pairs(1) != drawn
+    assert len(drawn) == 20
+    assert len({(one.name, other.name) for one, other in drawn}) == 20
+    assert pairs(0) == drawn
+    assert pairs(1) != drawn
     for one, other in drawn:
-        assert one.part in ("pictures", "state", "language") and other.part in ("actions", "chunks")
+        assert one.part in ("pictures", "state", "language")
+        assert other.part in ("actions", "chunks")
     both = together(BY_NAME["state-zero"], BY_NAME["absolute"])
     inner = _Listening()
     (poses,) = _asked(both.wrap(inner), (1,))
