@@ -28,7 +28,7 @@ KEYS = {
     "observation.images.wrist": "robot0_eye_in_hand_image",
 }
 STATE, ACTION = "observation.state", "action"
-SIDE, CHUNK, EXECUTED, BATCH = 64, 10, 5, 32
+SIDE, CHUNK, EXECUTED, BATCH = 64, 10, 5, 16
 HELD_OUT = 5
 # Deviations of the normalised state, so that the state alone does not tell how far an episode is.
 _BLUR = 0.1
@@ -126,7 +126,7 @@ def train(frames: Frames, folder: Path, *, updates: int, seed: int = 0) -> None:
     def batch_of(rows: NDArray[Any]) -> dict[str, Any]:
         batch = {key: torch.from_numpy(pictures[rows]).permute(0, 3, 1, 2) / 255 for key, pictures in small.items()}
         batch |= {STATE: torch.from_numpy(frames.states[rows]), ACTION: torch.from_numpy(chunks[rows])}
-        batch = before(batch)
+        batch = dict(before(batch))
         batch[STATE] = batch[STATE] + _BLUR * torch.from_numpy(drawn.normal(size=(len(rows), 8)).astype(np.float32))
         return batch | {"action_is_pad": torch.from_numpy(beyond[rows])}
 
@@ -147,7 +147,7 @@ def train(frames: Frames, folder: Path, *, updates: int, seed: int = 0) -> None:
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 10.0)
         optimizer.step()
         rate.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
         if update % 50 == 0:
             seconds = time.process_time() - began
             print(f"{update} of {updates}: {np.mean(losses[-50:]):.3f}, {seconds:.0f} s", flush=True)
@@ -173,7 +173,7 @@ def _calibrate(model: Any, ask: Any) -> None:
 
     They are meant for pretrained weights. Without these, features grow from block to block.
     """
-    from torchvision.ops.misc import FrozenBatchNorm2d
+    import torch
 
     def set_statistics(layer: Any, inputs: Any) -> None:
         features = inputs[0].detach()
@@ -183,10 +183,8 @@ def _calibrate(model: Any, ask: Any) -> None:
     hooks = [
         layer.register_forward_pre_hook(set_statistics)
         for layer in model.modules()
-        if isinstance(layer, FrozenBatchNorm2d)
+        if type(layer).__name__ == "FrozenBatchNorm2d"
     ]
-    import torch
-
     # Both cameras share the backbone: the second's statistics stay.
     with torch.no_grad():
         ask()
@@ -216,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--updates", type=int, default=900)
+    parser.add_argument("--updates", type=int, default=1000)
     options = parser.parse_args()
     frames = load_frames(options.dataset)
     held_out = frames.episodes > frames.episodes.max() - HELD_OUT
