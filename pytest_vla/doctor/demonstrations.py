@@ -71,7 +71,9 @@ def expert_demonstrations(
     Raises:
         VlaError: the expert cannot do any of the tasks.
     """
-    policy, found, refused = load_policy(EXPERT.name), [], ""
+    policy: Any = load_policy(EXPERT.name)
+    found: list[RecordedDemonstration] = []
+    refused = ""
     conditions = Conditions(EXPERT.name, premises=False)
     with closing(WorldPool(allow_versions=True)) as pool:
         for number in range(2 * max(count, len(suite.tasks))):

@@ -1,7 +1,8 @@
-"""How well answers fit demonstrated actions: the skill in them, whatever they are scaled by, and what would mend them."""
+"""How well answers fit demonstrated actions, the skill in them whatever their units are, and what would mend them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from pytest_vla.doctor.answers import Pairs
 Array = NDArray[np.float64]
 
 DIMENSIONS = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
-POSE, GRIPPER = slice(0, 6), 6
 _STILL = 0.02
 """The standard deviation of a demonstrated dimension below which it says nothing."""
 _DRAWS = 300
@@ -155,15 +155,19 @@ def gain_of(
 # What may be done with answers before they are executed.
 
 
+Change = Callable[[Pairs], Array]
+"""Returns changed answers (m, 7)."""
+
+
 @dataclass(frozen=True)
 class Mending:
-    """A change of a policy's actions, which would fit the demonstrated ones better.
+    """A change of a policy's actions, which may fit the demonstrated ones better.
 
     Attributes:
         code: of the finding, one of `pytest_vla.doctor.findings.CODES`.
         name: what it does, in words.
         lines: of an adapter in Python, which change ``chunk`` (k, 7).
-        pairs: after it.
+        change: does it.
         dimensions: that it changes.
         numbers: evidence.
     """
@@ -171,35 +175,48 @@ class Mending:
     code: str
     name: str
     lines: tuple[str, ...]
-    pairs: Pairs
+    change: Change
     dimensions: tuple[int, ...]
-    numbers: dict[str, float]
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def apply(self, pairs: Pairs) -> Pairs:
+        """Return the pairs after it."""
+        return pairs.with_answers(self.change(pairs))
 
 
 def mendings(pairs: Pairs) -> Iterator[Mending]:
-    """Yield the changes of actions that may be tried, those with fewer parameters first."""
+    """Yield the changes of actions that may be tried; scales and offsets are those that fit these pairs."""
     yield from _of_gripper(pairs)
-    if pairs.answered.shape[1] != 7:
-        return
     yield from _of_order(pairs)
     yield from _of_frame(pairs)
-    yield from _absolute(pairs)
+    if looks_absolute(pairs):
+        yield _absolute(pairs)
     yield from _of_scale(pairs)
 
 
+def _on(columns: Sequence[int], change: Callable[[Array], Array]) -> Change:
+    """Return a change of some dimensions."""
+
+    def apply(pairs: Pairs) -> Array:
+        answered = pairs.answered.copy()
+        answered[:, list(columns)] = change(answered[:, list(columns)])
+        return answered
+
+    return apply
+
+
 def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
-    values = pairs.answered[:, -1]
+    values = pairs.answered[:, 6]
     rules: dict[str, tuple[str, str, Callable[[Array], Array]]] = {}
     if values.min() >= -0.05 and values.max() <= 1.05:
         rules["the gripper from 0 (opens) to 1 (closes)"] = ("VLA-D041", "2 * {} - 1", lambda value: 2 * value - 1)
         rules["the gripper from 0 (closes) to 1 (opens)"] = ("VLA-D041", "1 - 2 * {}", lambda value: 1 - 2 * value)
     rules["the gripper's sign inverted"] = ("VLA-D040", "-{}", lambda value: -value)
+    correlation = float(_correlations(pairs.answered[:, 6:], pairs.shown[:, 6:])[0, 0])
+    numbers = {"correlation": correlation, "least": float(values.min()), "most": float(values.max())}
     for name, (code, line, change) in rules.items():
-        answered = pairs.answered.copy()
-        answered[:, -1] = np.clip(change(values), -1, 1)
         text = "chunk[:, 6]"
-        numbers = {"correlation": _correlation(values, pairs.shown[:, 6]), "least": values.min(), "most": values.max()}
-        yield Mending(code, name, (f"{text} = {line.format(text)}",), pairs.with_answers(answered), (6,), numbers)
+        yield Mending(code, name, (f"{text} = {line.format(text)}",), _on([6], change), (6,), numbers)
 
 
 def _of_order(pairs: Pairs) -> Iterator[Mending]:
@@ -208,55 +225,49 @@ def _of_order(pairs: Pairs) -> Iterator[Mending]:
     moving = [number for number in range(7) if pairs.shown[:, number].std() > _STILL]
     rows, columns = linear_sum_assignment(-both[moving])
     order = np.arange(7)
-    for row, column in zip(rows, columns, strict=True):
-        order[moving[row]] = column
+    order[[moving[row] for row in rows]] = columns
     left = [number for number in range(7) if number not in {*columns}]
     for number in set(range(7)) - {*moving}:
         order[number] = left.pop(0)
     if (order == np.arange(7)).all():
         return
-    was, now = (float(np.sum([both[n, each[n]] for n in moving])) for each in (np.arange(7), order))
+    was, now = (float(sum(both[n, each[n]] for n in moving)) for each in (np.arange(7), order))
     numbers = {"sum_of_correlations": was, "sum_of_correlations_mended": now}
-    changed = tuple(int(each) for each in np.flatnonzero(order != np.arange(7)))
-    listed = ", ".join(DIMENSIONS[each] for each in order)
-    yield Mending(
-        "VLA-D047",
-        f"the dimensions in the order {listed}",
-        (f"chunk = chunk[:, {order.tolist()}]",),
-        pairs.with_answers(pairs.answered[:, order]),
-        changed,
-        numbers,
-    )
+    dimensions = tuple(int(each) for each in np.flatnonzero(order != np.arange(7)))
+    name = f"the dimensions in the order {', '.join(DIMENSIONS[each] for each in order)}"
+    line = f"chunk = chunk[:, {order.tolist()}]"
+    yield Mending("VLA-D047", name, (line,), lambda pairs: pairs.answered[:, order], dimensions, numbers)
+
+
+def _turned(columns: Sequence[Sequence[int]], inverse: bool) -> Change:
+    def apply(pairs: Pairs) -> Array:
+        answered, turns = pairs.answered.copy(), Rotation.from_quat(pairs.poses[:, 3:])
+        for some in columns:
+            answered[:, list(some)] = turns.apply(answered[:, list(some)], inverse=inverse)
+        return answered
+
+    return apply
 
 
 def _of_frame(pairs: Pairs) -> Iterator[Mending]:
-    turns = Rotation.from_quat(pairs.poses[:, 3:])
     for name, columns in {
         "translation and rotation": ((0, 1, 2), (3, 4, 5)),
         "translation": ((0, 1, 2),),
         "rotation": ((3, 4, 5),),
     }.items():
-        for way, inverted in (
-            ("from the hand's frame to the world's", False),
-            ("from the world's to the hand's", True),
-        ):
-            answered = pairs.answered.copy()
-            for some in columns:
-                answered[:, some] = turns.apply(answered[:, some], inverse=inverted)
-            lines = [
-                f"chunk[:, {some[0]}:{some[-1] + 1}] = turn.apply(chunk[:, {some[0]}:{some[-1] + 1}]"
-                f"{', inverse=True' * inverted})"
-                for some in columns
-            ]
+        for way, inverse in (("from the hand's frame to the world's", False), ("from the world's to the hand's", True)):
+            parts = [f"chunk[:, {some[0]}:{some[-1] + 1}]" for some in columns]
+            lines = [f"{part} = turn.apply({part}{', inverse=True' * inverse})" for part in parts]
             first = 'turn = Rotation.from_quat(seen["robot0_eef_quat"])'
-            changed = tuple(each for some in columns for each in some)
-            yield Mending("VLA-D046", f"the {name} {way}", (first, *lines), pairs.with_answers(answered), changed, {})
+            dimensions = tuple(each for some in columns for each in some)
+            yield Mending("VLA-D046", f"the {name} {way}", (first, *lines), _turned(columns, inverse), dimensions)
     for axis in range(6):
-        answered = pairs.answered.copy()
-        answered[:, axis] *= -1
-        numbers = {"correlation": _correlation(pairs.answered[:, axis], pairs.shown[:, axis])}
         name, line = f"{DIMENSIONS[axis]} inverted", f"chunk[:, {axis}] *= -1"
-        yield Mending("VLA-D046", name, (line,), pairs.with_answers(answered), (axis,), numbers)
+        yield Mending("VLA-D046", name, (line,), _on([axis], np.negative), (axis,))
+
+
+MOST_METRES, MOST_RADIANS = 0.05, 0.5
+"""What a relative action of 1 is: robosuite's OSC_POSE."""
 
 
 def looks_absolute(pairs: Pairs) -> bool:
@@ -266,31 +277,28 @@ def looks_absolute(pairs: Pairs) -> bool:
 
 
 def relative(pairs: Pairs) -> Array:
-    """Return answers that are poses in the world as relative actions (m, 7), from the pose at the question."""
-    answered = pairs.answered.copy()
-    answered[:, :3] = (answered[:, :3] - pairs.poses[:, :3]) / MOST_METRES
-    now, wanted = Rotation.from_quat(pairs.poses[:, 3:]), Rotation.from_rotvec(answered[:, 3:6])
-    answered[:, 3:6] = (wanted * now.inv()).as_rotvec() / MOST_RADIANS
+    """Return answers that are poses in the world as relative actions (m, 7), each from the one before it."""
+    answered, poses = pairs.answered.copy(), pairs.poses
+    # The first action of a chunk starts from the pose at the question.
+    before = np.concatenate([poses[:, :3], Rotation.from_quat(poses[:, 3:]).as_rotvec()], axis=1)
+    later = np.flatnonzero((pairs.place[1:] > 0) & (pairs.block[1:] == pairs.block[:-1])) + 1
+    before[later] = pairs.answered[later - 1, :6]
+    wanted = Rotation.from_rotvec(answered[:, 3:6])
+    answered[:, :3] = (answered[:, :3] - before[:, :3]) / MOST_METRES
+    answered[:, 3:6] = (wanted * Rotation.from_rotvec(before[:, 3:]).inv()).as_rotvec() / MOST_RADIANS
     return answered
 
 
-MOST_METRES, MOST_RADIANS = 0.05, 0.5
-"""What a relative action of 1 is: robosuite's OSC_POSE."""
-
-
-def _absolute(pairs: Pairs) -> Iterator[Mending]:
-    if not looks_absolute(pairs):
-        return
+def _absolute(pairs: Pairs) -> Mending:
     away = np.abs(pairs.answered[:, :3] - pairs.poses[:, :3]).mean(axis=0)
     lines = (
         'chunk[:, :3] = (chunk[:, :3] - seen["robot0_eef_pos"]) / 0.05',
         'now = Rotation.from_quat(seen["robot0_eef_quat"])',
         "chunk[:, 3:6] = (Rotation.from_rotvec(chunk[:, 3:6]) * now.inv()).as_rotvec() / 0.5",
+        "# or traits = {'action_convention': 'absolute'}, if poses are what the policy was trained on",
     )
     numbers = {"metres_from_hand": float(np.linalg.norm(away))}
-    name = "absolute poses made relative to the hand's"
-    answered = relative(pairs)
-    yield Mending("VLA-D045", name, lines, pairs.with_answers(answered), tuple(range(6)), numbers)
+    return Mending("VLA-D045", "absolute poses made relative", lines, relative, tuple(range(6)), numbers)
 
 
 def _of_scale(pairs: Pairs) -> Iterator[Mending]:
@@ -300,29 +308,23 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
         factor = float((some * shown).sum() / max(float((some**2).sum()), 1e-12))
         if 0.67 < factor < 1.5 or factor <= 0:
             continue
-        answered = pairs.answered.copy()
-        answered[:, columns] *= factor
         line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
-        scaled = pairs.with_answers(answered)
-        yield Mending("VLA-D043", f"the {name} times {factor:.3g}", (line,), scaled, columns, {"factor": factor})
-    answered, lines, changed = pairs.answered.copy(), [], []
-    for column in range(6):
-        one, shown = pairs.answered[:, column], pairs.shown[:, column]
-        if shown.std() <= _STILL or one.std() < 1e-9:
-            continue
-        slope = float(np.cov(one, shown)[0, 1] / one.var(ddof=1))
-        if slope <= 0:
-            continue
-        offset = float(shown.mean() - slope * one.mean())
-        answered[:, column] = slope * one + offset
-        lines.append(f"chunk[:, {column}] = chunk[:, {column}] * {slope:.3g} + {offset:.3g}")
-        changed.append(column)
-    if changed:
-        name = "each dimension with a scale and an offset of its own"
-        yield Mending("VLA-D044", name, tuple(lines), pairs.with_answers(answered), tuple(changed), {})
-
-
-def _correlation(one: Array, other: Array) -> float:
-    if one.std() < 1e-9 or other.std() < 1e-9:
-        return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
+        name = f"the {name} times {factor:.3g}"
+        yield Mending(
+            "VLA-D043", name, (line,), _on(columns, partial(np.multiply, factor)), columns, {"factor": factor}
+        )
+    moving = [
+        number
+        for number in range(6)
+        if pairs.shown[:, number].std() > _STILL and pairs.answered[:, number].std() > 1e-9
+    ]
+    slopes, offsets, lines = np.ones(6), np.zeros(6), []
+    for number in moving:
+        one, shown = pairs.answered[:, number], pairs.shown[:, number]
+        if (slope := float(np.cov(one, shown)[0, 1] / one.var(ddof=1))) > 0:
+            slopes[number], offsets[number] = slope, float(shown.mean() - slope * one.mean())
+            lines.append(f"chunk[:, {number}] = chunk[:, {number}] * {slope:.3g} + {offsets[number]:.3g}")
+    if lines:
+        name, all_six = "each dimension with a scale and an offset of its own", range(6)
+        change = _on(all_six, lambda values: values * slopes + offsets)
+        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving))

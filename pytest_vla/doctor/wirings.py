@@ -146,7 +146,7 @@ def _shrunk(picture: Array) -> Array:
     side = np.sqrt(0.9)
     places = [np.clip(((np.arange(n) / (n - 1)) - (1 - side) / 2) / side, 0, 1) * (n - 1) for n in picture.shape[:2]]
     rows, columns = (np.rint(each).astype(int) for each in places)
-    return picture[rows][:, columns]
+    return np.asarray(picture[rows][:, columns])
 
 
 # The state: (8,) position in m, axis-angle in rad, two fingers in m.

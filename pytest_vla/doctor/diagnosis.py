@@ -1,0 +1,545 @@
+"""The diagnosis: which wiring makes a policy's answers fit the demonstrated actions, and what no wiring explains."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.doctor.answers import Answers, Pairs, Window, ask
+from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
+from pytest_vla.doctor.findings import (
+    LAG,
+    LONG_CHUNK,
+    NO_CAMERA,
+    NO_FINGER,
+    NO_LANGUAGE,
+    NO_STATE,
+    OTHER_INPUT,
+    OTHER_TASK,
+    RARELY_CLOSES,
+    RATE,
+    SOME_TASKS,
+    UNKNOWN,
+    WELL,
+    Diagnosis,
+    DoctorFinding,
+    Tried,
+)
+from pytest_vla.doctor.fits import Fit, Gain, Mending, as_executed, gain_of, mendings, score, skill_of
+from pytest_vla.doctor.wirings import (
+    CAMERAS,
+    Wiring,
+    changed,
+    composed,
+    picture_wirings,
+    prompt_wirings,
+    state_wirings,
+)
+from pytest_vla.errors import EpisodeError
+from pytest_vla.policies.base import BatchPolicy, Policy
+
+Array = NDArray[np.float64]
+
+KNOWN = 0.25
+"""The share of the demonstrated actions' variance below which a policy does not know the demonstrations."""
+LEAST_GAIN = 0.015
+"""The least gain of a wiring that is proposed."""
+SCREEN_QUESTIONS = 40
+_FINALISTS = 4
+_MOST_ROUNDS = 3
+
+
+@dataclass
+class _Search:
+    """What is known so far: the policy, where it is asked, and what was tried."""
+
+    policy: Policy | BatchPolicy
+    windows: Sequence[Window]
+    steps: int
+    generator: np.random.Generator
+    told: Callable[[str], None]
+    tried: dict[str, Tried] = field(default_factory=dict)
+    same: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    questions: int = 0
+
+    def ask(self, wiring: Wiring, windows: Sequence[Window] | None = None) -> Answers:
+        some = self.windows if windows is None else windows
+        self.questions += sum(len(each.rows) for each in some)
+        return ask(self.policy, some, wiring)
+
+
+@dataclass(frozen=True)
+class _Output:
+    """How actions are read: a shift in time, and changes of them, in turn."""
+
+    lag: int = 0
+    stretch: float = 1.0
+    mended: tuple[Mending, ...] = ()
+
+    def pairs(self, answers: Answers, steps: int) -> Pairs:
+        found = answers.pairs(steps, self.lag, self.stretch)
+        for each in self.mended:
+            found = each.apply(found)
+        return found
+
+
+def diagnose_windows(
+    policy: Policy | BatchPolicy,
+    windows: Sequence[Window],
+    steps: int,
+    *,
+    reads: Iterable[str],
+    has_language: bool | None,
+    generator: np.random.Generator,
+    told: Callable[[str], None] = lambda line: None,
+) -> Diagnosis:
+    """Return the diagnosis of a policy along windows of demonstrations.
+
+    Args:
+        policy: the policy.
+        windows: where it is asked.
+        steps: how many actions of a chunk are executed.
+        reads: the observations that it reads.
+        has_language: whether it reads the instruction; None if that is not known.
+        generator: draws the bootstrap.
+        told: called with a line about each next step.
+
+    Raises:
+        EpisodeError: the policy raises as it is wired today.
+    """
+    search = _Search(policy, windows, steps, generator, told)
+    reads = tuple(reads)
+    told("asking the policy along the demonstrations")
+    today = composed([])
+    base = search.ask(today)
+    first = base.pairs(steps)
+    output = _output_of(search, base)
+    told("exchanging its inputs")
+    ignored = list(_ignored(search, base, reads, has_language))
+
+    # Inputs: each round takes the wiring that gains most.
+    chosen: list[tuple[Wiring, Gain]] = []
+    answers = base
+    blind = {each.numbers_of for each in ignored}
+    for _ in range(_MOST_ROUNDS):
+        found = _best_input(search, [each for each, _ in chosen], answers, output, reads, blind)
+        if found is None:
+            break
+        wiring, gain, answers = found
+        chosen.append((wiring, gain))
+        output = _output_of(search, answers)
+    pairs = output.pairs(answers, steps)
+    findings = [each.finding for each in ignored]
+    final = as_executed(pairs)
+    known = score(final)
+    if known < KNOWN:
+        findings = [_unknown(pairs, first, known)]
+    else:
+        ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
+        ranked += _of_output(search, answers, output)
+        told_otherwise = None
+        if has_language is not False and not any(each.code == NO_LANGUAGE for each in findings):
+            told_otherwise = _other_task(search, [each for each, _ in chosen], answers, output)
+        ranked += [] if told_otherwise is None else [told_otherwise]
+        findings += [finding for _, finding in sorted(ranked, key=lambda each: -each[0])]
+        findings += _some_tasks(search, pairs, findings)
+    if not findings:
+        findings = [_well(final)]
+    still = np.zeros_like(first.shown)
+    still[:, 6] = -1
+    yardsticks = {
+        "no motion": score(as_executed(first.with_answers(still))),
+        "the mean action": score(as_executed(first.with_answers(np.tile(first.shown.mean(axis=0), (len(still), 1))))),
+    }
+    before = as_executed(first)
+    return Diagnosis(
+        tuple(findings),
+        (score(before), known),
+        {"today": _listed(before), "proposed": _listed(final)},
+        yardsticks,
+        tuple(search.tried.values()),
+        search.same,
+        search.questions,
+        {"shown": pairs.shown, "today": first.answered, "proposed": pairs.answered},
+    )
+
+
+def _listed(fit: Fit) -> tuple[float, ...]:
+    return tuple(float(each) for each in fit.by_dimension())
+
+
+def _well(fit: Fit) -> DoctorFinding:
+    told = (
+        f"the policy's actions explain {score(fit):.0%} of the demonstrated ones' variance, and no wiring does better"
+    )
+    return DoctorFinding(WELL, "nothing is wrong with the wiring", told, "likely")
+
+
+def _unknown(pairs: Pairs, first: Pairs, known: float) -> DoctorFinding:
+    skill = score(skill_of(first))
+    told = (
+        f"as wired today its actions correlate {skill:.2f} with the demonstrated ones, and under no wiring that was "
+        f"tried do they explain more than {max(known, 0):.0%} of their variance"
+    )
+    lines = ("check that the weights loaded, and that they are of this suite's tasks",)
+    return DoctorFinding(
+        UNKNOWN,
+        "the policy does not know these demonstrations",
+        told,
+        "likely",
+        lines,
+        {"skill": skill, "known": known},
+    )
+
+
+# What comes out.
+
+_LAGS = (-8, -6, -4, -3, -2, -1, 1, 2, 3, 4)
+_LEAST_SKILL = 0.02
+
+
+def _output_of(search: _Search, answers: Answers) -> _Output:
+    """Return the shift in time and the changes of actions that fit best, each only if it is clearly better."""
+    best = _Output()
+    skill = skill_of(answers.pairs(search.steps))
+    length = max(len(chunk) for chunks in answers.chunks for chunk in chunks)
+    times = [(lag, 1.0) for lag in _LAGS] + ([(0, 2.0), (0, 0.5)] if length > 1 and search.steps > 1 else [])
+    found = []
+    for lag, stretch in times:
+        pairs = answers.pairs(search.steps, lag, stretch)
+        if len(pairs.shown) < 40 or int(pairs.block.max()) + 1 != len(skill.moments):
+            continue
+        gain = gain_of(skill_of(pairs), skill, search.generator)
+        if gain.low > 0 and gain.value > _LEAST_SKILL:
+            found.append((gain.value, lag, stretch))
+    if found:
+        _, lag, stretch = max(found)
+        best = _Output(lag, stretch)
+    for _ in range(3):
+        pairs = best.pairs(answers, search.steps)
+        mending = _best_mending(search, pairs)
+        if mending is None:
+            break
+        best = replace(best, mended=(*best.mended, mending))
+    return best
+
+
+_PENALTY = {"VLA-D043": 0.02, "VLA-D044": 0.06, "VLA-D047": 0.04, "VLA-D046": 0.02}
+"""What a change has to gain beyond one without parameters, by code."""
+
+
+def _best_mending(search: _Search, pairs: Pairs) -> Mending | None:
+    fit, best, most = as_executed(pairs), None, 0.0
+    for each in mendings(pairs):
+        better = as_executed(each.apply(pairs))
+        gain = gain_of(better, fit, search.generator, each.dimensions)
+        # Over all dimensions, so that a change of six is comparable with one of the gripper.
+        value = gain.value * len(each.dimensions) / 7 - _PENALTY.get(each.code, 0.0)
+        if gain.low > 0 and gain.value > 0.15 and value > most:
+            best, most = each, value
+    return best
+
+
+def _of_output(search: _Search, answers: Answers, output: _Output) -> list[tuple[float, DoctorFinding]]:
+    """Return the findings on actions, with what each gains."""
+    found, steps = [], search.steps
+    pairs = answers.pairs(steps, output.lag, output.stretch)
+    plain = skill_of(answers.pairs(steps))
+    if (output.lag, output.stretch) != (0, 1.0):
+        gain = gain_of(skill_of(pairs), plain, search.generator)
+        if output.stretch != 1.0:
+            told = f"an action of a chunk fits the demonstrated one {output.stretch:g} steps after the one before it"
+            cause = f"actions are of another control rate: one of the policy's is {output.stretch:g} steps here"
+            code, lines = RATE, ("check the control rate that the policy was trained at (LIBERO: 20 Hz)",)
+        else:
+            word = "later" if output.lag > 0 else "earlier"
+            told = f"actions fit the demonstrated ones {abs(output.lag)} steps {word} best"
+            cause = f"actions come {abs(output.lag)} steps too {'early' if output.lag > 0 else 'late'}"
+            code, lines = LAG, ("check which actions of a chunk are executed, and that observations are the latest",)
+        numbers = {"lag": float(output.lag), "stretch": output.stretch, "gain": gain.value}
+        finding = DoctorFinding(code, cause, f"{told} (correlation {gain.value:+.2f})", _sure(gain), lines, numbers)
+        found.append((gain.value * 2, finding))
+    for each in output.mended:
+        better = each.apply(pairs)
+        gain = gain_of(as_executed(better), as_executed(pairs), search.generator, each.dimensions)
+        told = (
+            f"with {each.name}, {gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] more of the variance of "
+            f"{len(each.dimensions)} dimensions is explained"
+        )
+        cause = f"actions fit with {each.name}"
+        numbers = {**each.numbers, "gain": gain.value, "low": gain.low, "high": gain.high}
+        finding = DoctorFinding(each.code, cause, told, _sure(gain), each.lines, numbers)
+        found.append((gain.value * len(each.dimensions) / 7, finding))
+        pairs = better
+    if not any(each.dimensions == (6,) for each in output.mended):
+        found += _rarely_closes(pairs)
+    found += _long_chunk(search, answers, output)
+    return found
+
+
+def _rarely_closes(pairs: Pairs) -> list[tuple[float, DoctorFinding]]:
+    closed, wanted = (float((each[:, 6] > 0).mean()) for each in (pairs.answered, pairs.shown))
+    if wanted < 0.1 or closed > 0.5 * wanted:
+        return []
+    told = f"it closes in {closed:.0%} of the steps, the demonstrations in {wanted:.0%}"
+    lines = ("check the gripper's threshold, and that its value reaches the suite",)
+    numbers = {"closed": closed, "demonstrated": wanted}
+    return [(0.3, DoctorFinding(RARELY_CLOSES, "the gripper closes too rarely", told, "likely", lines, numbers))]
+
+
+def _long_chunk(search: _Search, answers: Answers, output: _Output) -> list[tuple[float, DoctorFinding]]:
+    """Compare the first and the second half of the steps of a chunk that are executed."""
+    if search.steps < 6:
+        return []
+    pairs = output.pairs(answers, search.steps)
+    half = search.steps // 2
+    early, late = (as_executed(_rows(pairs, chosen)) for chosen in (pairs.place < half, pairs.place >= half))
+    if early.left.shape != late.left.shape:
+        return []
+    gain = gain_of(early, late, search.generator)
+    if gain.low <= 0 or gain.value < 0.15:
+        return []
+    told = f"the first {half} actions of a chunk explain {score(early):.0%}, the later ones {score(late):.0%}"
+    finding = DoctorFinding(
+        LONG_CHUNK,
+        f"{search.steps} steps of each chunk are executed, and the later ones do not fit",
+        told,
+        _sure(gain),
+        (f"--vla-replan={half}",),
+        {"early": score(early), "late": score(late)},
+    )
+    return [(gain.value, finding)]
+
+
+def _rows(pairs: Pairs, chosen: NDArray[np.bool_]) -> Pairs:
+    return Pairs(*(getattr(pairs, name)[chosen] for name in ("answered", "shown", "block", "place", "poses")))
+
+
+def _sure(gain: Gain) -> str:
+    return "certain" if gain.low > 0.1 else "likely" if gain.low > 0 else "possible"
+
+
+# What goes in.
+
+
+def _best_input(
+    search: _Search,
+    chosen: Sequence[Wiring],
+    answers: Answers,
+    output: _Output,
+    reads: Sequence[str],
+    blind: set[str],
+) -> tuple[Wiring, Gain, Answers] | None:
+    """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
+    current = as_executed(output.pairs(answers, search.steps))
+    some = _screen(search.windows)
+    screened = as_executed(output.pairs(_of_windows(answers, some), search.steps))
+    size = len(search.windows[0].shown[0].get(STATE, ()))
+    candidates = picture_wirings(name for name in reads if name not in blind)
+    candidates += state_wirings((name for name in reads if name not in blind), size)
+    candidates += prompt_wirings() if "language" not in blind else []
+    candidates = [each for each in candidates if each.name not in {one.name for one in chosen}]
+    scored: list[tuple[float, int]] = []
+    for number, each in enumerate(candidates):
+        search.told(f"trying {each.name} ({number + 1} of {len(candidates)})")
+        try:
+            found = search.ask(composed([*chosen, each]), [search.windows[at] for at in some])
+        except EpisodeError as error:
+            search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
+            continue
+        gain = gain_of(as_executed(output.pairs(found, search.steps)), screened, search.generator)
+        asked = sum(len(search.windows[at].rows) for at in some)
+        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
+        if gain.high > 0:
+            scored.append((gain.value, number))
+    finalists = []
+    for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
+        each = candidates[number]
+        found = search.ask(composed([*chosen, each]))
+        fit = as_executed(output.pairs(found, search.steps))
+        gain = gain_of(fit, current, search.generator)
+        asked = sum(len(window.rows) for window in search.windows)
+        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
+        if gain.low > 0 and gain.value > LEAST_GAIN:
+            finalists.append((gain, number, found, fit))
+    if not finalists:
+        return None
+    best = max(finalists, key=lambda each: each[0].value)
+    # Of those that cannot be told apart from the best, the first of the list is the plainest.
+    equal = [each for each in finalists if gain_of(best[3], each[3], search.generator).value < 0.005]
+    gain, number, found, _ = min(equal, key=lambda each: each[1])
+    wiring = candidates[number]
+    alike = [each for each in finalists if each[1] != number]
+    not_apart = [candidates[each[1]].name for each in alike if gain_of(best[3], each[3], search.generator).low <= 0]
+    if not_apart:
+        search.same[wiring.name] = tuple(not_apart)
+    return wiring, gain, found
+
+
+def _screen(windows: Sequence[Window]) -> list[int]:
+    """Return the numbers of windows with `SCREEN_QUESTIONS` questions at least, the shortest first."""
+    found, asked = [], 0
+    for number in sorted(range(len(windows)), key=lambda each: len(windows[each].rows)):
+        found.append(number)
+        asked += len(windows[number].rows)
+        if asked >= SCREEN_QUESTIONS:
+            break
+    return found
+
+
+def _of_windows(answers: Answers, some: Sequence[int]) -> Answers:
+    return Answers(tuple(answers.windows[at] for at in some), tuple(answers.chunks[at] for at in some))
+
+
+def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
+    told = (
+        f"with {wiring.name}, the policy's actions explain {gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] more "
+        "of the demonstrated ones' variance"
+    )
+    if same := search.same.get(wiring.name):
+        told += f"; these demonstrations cannot tell it apart from {' or '.join(same)}"
+    numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
+    return DoctorFinding(wiring.code, f"it fits with {wiring.name}", told, _sure(gain), wiring.lines, numbers)
+
+
+# Inputs without effect.
+
+
+@dataclass(frozen=True)
+class _Ignored:
+    numbers_of: str
+    finding: DoctorFinding
+
+
+def _ignored(search: _Search, base: Answers, reads: Sequence[str], has_language: bool | None) -> Iterable[_Ignored]:
+    """Yield what has no effect on any answer though the policy reads it. That is exact, and needs few questions."""
+    some = _screen(search.windows)[:2]
+    windows = [replace(search.windows[at], rows=search.windows[at].rows[:6]) for at in some]
+    before = ask_values(search, composed([]), windows)
+
+    def acts(wiring: Wiring) -> bool:
+        try:
+            return bool(np.abs(ask_values(search, wiring, windows) - before).max() > 1e-9)
+        except (EpisodeError, ValueError):
+            return True
+
+    for camera in (SCENE, WRIST):
+        if camera in reads and not acts(Wiring("", "", (), changed(camera, _noise(search.generator)))):
+            told = f"answers are the same for any picture in {camera}"
+            lines = (f"check that {camera} reaches the network under the right name, as uint8 from 0 to 255",)
+            finding = DoctorFinding(NO_CAMERA, f"{CAMERAS[camera]} has no effect", told, "certain", lines)
+            yield _Ignored(camera, finding)
+    if STATE in reads:
+        if not acts(Wiring("", "", (), changed(STATE, lambda state: state + 0.05))):
+            other = next((name for name in _VECTORS if name in reads and acts(_moved(name))), None)
+            if other is not None:
+                told = f"answers do not depend on the state, but on {other}"
+                lines = (f'give seen["{STATE}"] to the network, and not seen["{other}"]',)
+                yield _Ignored(
+                    STATE, DoctorFinding(OTHER_INPUT, f"{other} is shown in place of the state", told, "certain", lines)
+                )
+            else:
+                told = "answers are the same for any state"
+                lines = (f'check that seen["{STATE}"] reaches the network',)
+                yield _Ignored(STATE, DoctorFinding(NO_STATE, "the state has no effect", told, "certain", lines))
+        else:
+            size = len(search.windows[0].shown[0][STATE])
+            parts = [at for at in range(size) if not acts(Wiring("", "", (), changed(STATE, _one_moved(at))))]
+            if parts:
+                listed = ", ".join(f"state[{at}]" for at in parts)
+                told = f"answers are the same for any value of {listed}"
+                lines = (f"check that all {size} values of the state reach the network",)
+                code = NO_STATE if len(parts) == size else NO_FINGER
+                yield _Ignored("", DoctorFinding(code, f"{listed} has no effect", told, "certain", lines))
+    if has_language and not acts(Wiring("", "", (), tell=lambda told: _other_text(search.windows, told))):
+        told = "answers are the same for another task's instruction"
+        lines = ("check that episode.instruction reaches the network, with the words that it was trained with",)
+        finding = DoctorFinding(NO_LANGUAGE, "the instruction has no effect", told, "certain", lines)
+        yield _Ignored("language", finding)
+
+
+_VECTORS = ("robot0_joint_pos", "robot0_eef_pos", "robot0_eef_quat", "controller_pos", "controller_mat")
+
+
+def _moved(name: str) -> Wiring:
+    return Wiring("", "", (), changed(name, lambda values: values + 0.05))
+
+
+def _one_moved(at: int) -> Callable[[Array], Array]:
+    def move(state: Array) -> Array:
+        state = state.copy()
+        state[at] += 0.02
+        return state
+
+    return move
+
+
+def _noise(generator: np.random.Generator) -> Callable[[Array], Array]:
+    return lambda picture: generator.integers(0, 256, picture.shape).astype(picture.dtype)
+
+
+def _other_text(windows: Sequence[Window], told: str) -> str:
+    return next((each.instruction for each in windows if each.instruction != told), "open the door")
+
+
+def ask_values(search: _Search, wiring: Wiring, windows: Sequence[Window]) -> Array:
+    """Return all values of the answers, (v,)."""
+    return np.concatenate([chunk.ravel() for chunks in search.ask(wiring, windows).chunks for chunk in chunks])
+
+
+def _other_task(
+    search: _Search, chosen: Sequence[Wiring], answers: Answers, output: _Output
+) -> tuple[float, DoctorFinding] | None:
+    """Return a finding if the instructions of other tasks fit better, one for each demonstration."""
+    texts = list(dict.fromkeys(each.instruction for each in search.windows))
+    current = as_executed(output.pairs(answers, search.steps))
+    if len(texts) < 2 or score(current) > 0.7:
+        return None
+    by_shift: list[Answers] = []
+    for shift in range(1, len(texts)):
+        told = {text: texts[(number + shift) % len(texts)] for number, text in enumerate(texts)}
+        search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
+        by_shift.append(search.ask(composed([*chosen, Wiring("", "", (), tell=lambda text, told=told: told[text])])))  # type: ignore[misc]
+    everyone = [answers, *by_shift]
+    best: list[tuple[NDArray[np.float64], ...]] = []
+    picked = 0
+    for at, window in enumerate(search.windows):
+        errors = []
+        for each in everyone:
+            pairs = output.pairs(_of_windows(each, [at]), search.steps)
+            errors.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
+        number = int(np.argmin(errors))
+        picked += number > 0 and errors[number] < 0.8 * errors[0]
+        best.append(everyone[number].chunks[at])
+        del window
+    fit = as_executed(output.pairs(Answers(tuple(search.windows), tuple(best)), search.steps))
+    gain = gain_of(fit, current, search.generator)
+    if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:
+        return None
+    told_text = f"for {picked} of {len(search.windows)} demonstrations another task's instruction fits better"
+    lines = ("check the order of tasks and instructions",)
+    finding = DoctorFinding(
+        OTHER_TASK, "the policy is told another task's instruction", told_text, _sure(gain), lines, {"gain": gain.value}
+    )
+    return gain.value, finding
+
+
+def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
+    """Return a finding if some demonstrations are known well and others not at all, and nothing else explains it."""
+    if findings:
+        return []
+    fit, at = as_executed(pairs), 0
+    shares = {}
+    for window in search.windows:
+        blocks = -(-len(window.rows) // 8)
+        weights = np.zeros(len(fit.left))
+        weights[at : at + blocks] = 1
+        at += blocks
+        shares[window.instruction] = score(fit, range(7), weights)
+    unknown = [name for name, share in shares.items() if share < 0.1]
+    if not unknown or max(shares.values()) < 0.5:
+        return []
+    told = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
+    lines = ("check that the checkpoint was trained on these tasks",)
+    return [DoctorFinding(SOME_TASKS, f"it does not know {', '.join(unknown)}", told, "possible", lines)]

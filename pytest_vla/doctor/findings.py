@@ -1,0 +1,120 @@
+"""What the doctor may find: a stable code for each cause, with the evidence and the lines that mend it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+WELL, WORLD, UNKNOWN, SOME_TASKS, CLOSED_LOOP = "VLA-D001", "VLA-D002", "VLA-D060", "VLA-D061", "VLA-D070"
+NO_CAMERA, NO_STATE, NO_FINGER, NO_LANGUAGE = "VLA-D014", "VLA-D024", "VLA-D025", "VLA-D030"
+OTHER_TASK, RARELY_CLOSES, LAG, RATE, LONG_CHUNK = "VLA-D031", "VLA-D042", "VLA-D050", "VLA-D051", "VLA-D052"
+OTHER_INPUT = "VLA-D026"
+
+CODES: Mapping[str, str] = {
+    WELL: "nothing is wrong with the wiring",
+    WORLD: "the simulator does not accept the demonstrations",
+    "VLA-D010": "pictures are turned or mirrored",
+    "VLA-D011": "one camera's picture is turned or mirrored",
+    "VLA-D012": "red and blue are exchanged",
+    "VLA-D013": "the cameras are exchanged",
+    NO_CAMERA: "a camera's picture has no effect: it is black, under another name, or scaled to nearly nothing",
+    "VLA-D015": "pictures have another range of values",
+    "VLA-D016": "pictures are cut or resized otherwise",
+    "VLA-D020": "the state is in another order",
+    "VLA-D021": "the state's rotation is in another format",
+    "VLA-D022": "the state's fingers are otherwise",
+    "VLA-D023": "the state has other units",
+    NO_STATE: "the state has no effect: it is zero or not sent",
+    NO_FINGER: "a part of the state has no effect",
+    OTHER_INPUT: "the policy is shown another observation in place of the state",
+    NO_LANGUAGE: "the instruction has no effect: it is empty, or its words are not known",
+    OTHER_TASK: "the policy is told the instruction of another task",
+    "VLA-D032": "the instruction has another wording",
+    "VLA-D040": "the gripper's sign is inverted",
+    "VLA-D041": "the gripper has another range",
+    RARELY_CLOSES: "the gripper closes too rarely: its threshold",
+    "VLA-D043": "actions have another scale",
+    "VLA-D044": "actions are normalised by another table",
+    "VLA-D045": "actions are absolute poses",
+    "VLA-D046": "actions are in another frame, or an axis is inverted",
+    "VLA-D047": "the dimensions of actions are in another order",
+    LAG: "actions come too early or too late",
+    RATE: "actions are of another control rate",
+    LONG_CHUNK: "too many, or too few, steps of each chunk are executed",
+    UNKNOWN: "the policy does not know these demonstrations: weights that did not load, or of other tasks or data",
+    SOME_TASKS: "the policy knows some of these tasks, and not others",
+    CLOSED_LOOP: "the policy knows the demonstrations, and fails in closed loop",
+}
+"""Every code, with what it says."""
+
+
+@dataclass(frozen=True)
+class DoctorFinding:
+    """A cause.
+
+    Attributes:
+        code: one of `CODES`.
+        cause: what is wrong here, in words.
+        evidence: why, in a sentence with numbers.
+        confidence: "certain", "likely" or "possible".
+        lines: of an adapter in Python, or what to do.
+        numbers: the evidence's, by name.
+    """
+
+    code: str
+    cause: str
+    evidence: str
+    confidence: str
+    lines: tuple[str, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A wiring that was tried.
+
+    Attributes:
+        code: of the finding that it would be the cure of.
+        name: in words.
+        gain: by how much more of the demonstrated actions' variance is explained; None if the policy refuses it.
+        low, high: its interval of 95%.
+        questions: that it was tried on.
+        refused: the policy's message if it refuses what it is shown, or empty.
+    """
+
+    code: str
+    name: str
+    gain: float | None
+    low: float = 0.0
+    high: float = 0.0
+    questions: int = 0
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        findings: the most certain cause first; the last one says that nothing is wrong, if there is no other.
+        explained: the share of demonstrated actions' variance that is explained as wired today, and as proposed.
+        by_dimension: the same by dimension, "today" and "proposed".
+        yardsticks: the share that no motion and the mean action explain.
+        tried: the wirings.
+        same: names of wirings that the demonstrations cannot tell apart from a proposed one, by its name.
+        questions: how often the policy was asked.
+        answers: (m, 7) by "shown", "today" and "proposed", for figures.
+    """
+
+    findings: tuple[DoctorFinding, ...]
+    explained: tuple[float, float]
+    by_dimension: Mapping[str, tuple[float, ...]]
+    yardsticks: Mapping[str, float]
+    tried: tuple[Tried, ...]
+    same: Mapping[str, tuple[str, ...]]
+    questions: int
+    answers: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing was found."""
+        return all(each.code == WELL for each in self.findings)
