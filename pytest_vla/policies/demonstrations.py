@@ -6,9 +6,11 @@ which has limits of time and memory.
 A file has one task's demonstrations, ``data/demo_K``, each with ``actions`` (n, 7), ``states`` (n, 1+nq+nv) and the
 attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before its row's
 action: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's files
-lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. Sources:
-robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO, ``scripts/collect_demonstration.py`` and
-``scripts/create_dataset.py``.
+lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. What was
+observed, ``data/demo_K/obs``, is of the moment after its row's action in LIBERO's files, and before it in those of
+OpenVLA's script. Sources: robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO,
+``scripts/collect_demonstration.py`` and ``scripts/create_dataset.py``; OpenVLA,
+``experiments/robot/libero/regenerate_libero_dataset.py``.
 """
 
 import json
@@ -45,6 +47,9 @@ Array = NDArray[np.float64]
 _INSTALL = "pip install 'pytest-vla[demos]'"
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _MOST_DEMONSTRATIONS, _MOST_STEPS, _MOST_COLUMNS, _MOST_TEXT = 10_000, 100_000, 10_000, 16 * 1024 * 1024
+# Of ``obs``: vectors, by their size, and pictures.
+_VECTORS = {"ee_states": 6, "gripper_states": 2, "joint_states": 7}
+_PICTURES = ("agentview_rgb", "eye_in_hand_rgb")
 _NAME = re.compile(r"demo_([0-9]{1,9})")
 # Deflate, shuffle, Fletcher's checksum, szip, n-bit, scale-offset and lzf. For any other filter HDF5 loads code from a
 # folder of plugins.
@@ -108,6 +113,18 @@ class DemonstrationFile:
                 bodies[body.get("name", "")] = pose
         return Demonstration(name, found["actions"], found["states"], joints, bodies)
 
+    def read_observed(self, number: int, rows: range) -> dict[str, NDArray[Any]]:
+        """Read consecutive rows of what ``data/demo_NUMBER`` has in ``obs``, by name; empty if it has nothing.
+
+        ``agentview_rgb`` and ``eye_in_hand_rgb`` are (k, H, W, 3) uint8, as MuJoCo renders them, upside down;
+        ``ee_states`` is (k, 6), position in m and axis-angle in rad; ``gripper_states`` (k, 2) in m; ``joint_states``
+        (k, 7) in rad. Rows beyond the last are left out.
+
+        Raises:
+            VlaError: as `read` does; or the rows are more than `MAX_BYTES` of pictures.
+        """
+        return _read_apart(self.path, number, rows)
+
 
 def open_demonstrations(path: Path) -> DemonstrationFile:
     """Read what a file says of itself.
@@ -128,10 +145,16 @@ def without_h5py() -> None:
 # A process that only reads: what it found, or the fault, is an npz file at its standard output.
 
 
-def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError."""
+def _read_apart(path: Path, number: int | None, rows: range | None = None) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError.
+
+    Args:
+        path, number: of the file and of the demonstration.
+        rows: of what was observed, to return that.
+    """
     without_h5py()
-    about = json.dumps([sys.path, os.fspath(path), number])
+    asked = [number, *(() if rows is None else (rows.start, rows.stop))]
+    about = json.dumps([sys.path, os.fspath(path), asked])
     command = [sys.executable, "-c", _PROGRAM, about]
     try:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
@@ -148,19 +171,22 @@ def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
 
 _SECONDS, _MOST_MEMORY = 60, 4 * 1024**3
 _PROGRAM = (
-    "import json, sys; path, file, number = json.loads(sys.argv[1]); sys.path[:] = path; "
-    "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, number, sys.stdout.buffer)"
+    "import json, sys; path, file, asked = json.loads(sys.argv[1]); sys.path[:] = path; "
+    "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, sys.stdout.buffer, *asked)"
 )
 
 
-def write_contents(path: str, number: int | None, stream: IO[bytes]) -> None:
+def write_contents(path: str, stream: IO[bytes], number: int | None, *rows: int) -> None:
     """Write an npz file of what a file has, or of ``fault``, within limits of time and memory of this whole process."""
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with _opened(Path(path)) as root:
-            found = _contents(root) if number is None else _demonstration(root, number)
+            if number is None:
+                found = _contents(root)
+            else:
+                found = _observed(root, number, *rows) if rows else _demonstration(root, number)
     except _Faulty as error:
         found = {"fault": _bytes(str(error))}
     np.savez(stream, allow_pickle=False, **found)
@@ -189,6 +215,37 @@ def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
     if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
         raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
     return {"actions": actions, "states": states, "xml": _bytes(_text(group, name, "model_file"))}
+
+
+def _observed(root: Any, number: int, first: int, last: int) -> dict[str, NDArray[Any]]:
+    name = f"data/demo_{number}"
+    group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
+    if group.get("obs", getlink=True) is None:
+        return {}
+    obs, rows = _linked(group, "obs", "Group", f"{name}/"), len(_numbers(group, name, "actions", ACTION_SIZE))
+    within, found = f"{name}/obs", {}
+    for each in (*_PICTURES, *_VECTORS):
+        if obs.get(each, getlink=True) is not None:
+            where = f"{within}/{each}"
+            array = _pictures(obs, within, each) if each in _PICTURES else _numbers(obs, within, each, _VECTORS[each])
+            if len(array) != rows:
+                raise _Faulty(where, f"a row for each of {rows} actions", len(array))
+            size = (min(last, rows) - first) * math.prod(array.shape[1:])
+            if each in _PICTURES and size > MAX_BYTES:
+                raise _Faulty(where, f"at most {MAX_BYTES} bytes of pictures at once", size)
+            found[each] = array[first:last]
+    return found
+
+
+def _pictures(group: Any, within: str, name: str) -> Any:
+    """Return a data set of pictures (n, H, W, 3), not yet read."""
+    expected = "pictures (n, height, width, 3) of uint8"
+    found = _plain_dataset(group, within, name, expected)
+    if found.dtype != np.uint8 or len(found.shape or ()) != 4 or found.shape[3] != 3 or not all(found.shape):
+        raise _Faulty(f"{within}/{name}", expected, f"{found.dtype} {found.shape}")
+    if math.prod(found.chunks or ()) > MAX_BYTES or len(found) > _MOST_STEPS:
+        raise _Faulty(f"{within}/{name}", f"at most {_MOST_STEPS} pictures, {MAX_BYTES} bytes a chunk", found.shape)
+    return found
 
 
 def _bytes(text: str) -> NDArray[np.uint8]:
@@ -243,13 +300,8 @@ def _linked(group: Any, name: str, kind: str, within: str) -> Any:
 
 def _numbers(group: Any, within: str, name: str, columns: int | None) -> Array:
     """Return a data set (n, columns) as float64. Raises _Faulty before anything is allocated for it."""
-    where, found = f"{within}/{name}", _linked(group, name, "Dataset", f"{within}/")
-    expected = f"numbers (n, {columns or '1+nq+nv'})"
-    plist = found.id.get_create_plist()
-    if found.external or found.is_virtual:
-        raise _Faulty(where, f"{expected} in the file itself", "a reference to other files")
-    if any(plist.get_filter(index)[0] not in _FILTERS for index in range(plist.get_nfilters())):
-        raise _Faulty(where, "no compression, gzip or lzf", "another filter")
+    where, expected = f"{within}/{name}", f"numbers (n, {columns or '1+nq+nv'})"
+    found = _plain_dataset(group, within, name, expected)
     if found.dtype.kind not in "fiu" or found.dtype.itemsize > 8 or len(found.shape or ()) != 2:
         raise _Faulty(where, expected, f"{found.dtype} {found.shape}")
     rows, width = found.shape
@@ -263,6 +315,17 @@ def _numbers(group: Any, within: str, name: str, columns: int | None) -> Array:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         raise _Faulty(where, "finite numbers", f"{values[row].tolist()} in row {row}")
     return values
+
+
+def _plain_dataset(group: Any, within: str, name: str, expected: str) -> Any:
+    """Return a data set whose content is in the file itself, under filters that HDF5 brings. Raises _Faulty."""
+    where, found = f"{within}/{name}", _linked(group, name, "Dataset", f"{within}/")
+    plist = found.id.get_create_plist()
+    if found.external or found.is_virtual:
+        raise _Faulty(where, f"{expected} in the file itself", "a reference to other files")
+    if any(plist.get_filter(index)[0] not in _FILTERS for index in range(plist.get_nfilters())):
+        raise _Faulty(where, "no compression, gzip or lzf", "another filter")
+    return found
 
 
 def _attribute(group: Any, within: str, name: str) -> Any:
