@@ -11,6 +11,7 @@ in the tables (``{bytes, path}``), or frames of videos, by time. Source: lerobot
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,8 +90,8 @@ def read_demonstrations(
 
 
 _EXPECTED = (
-    "expected LIBERO's demonstrations (*.hdf5, or their folder), or a LeRobot data set: a folder with meta/info.json, or "
-    "OWNER/NAME[@REVISION] on the hub"
+    "expected LIBERO's demonstrations (*.hdf5, or their folder), or a LeRobot data set: a folder with meta/info.json, "
+    "or OWNER/NAME[@REVISION] on the hub"
 )
 
 
@@ -168,9 +169,9 @@ def _from_hdf5(
     ordered = {task: found[task] for task in suite.tasks if task in found}
     chosen = _spread(ordered, count)
     demonstrations = []
-    for number, (task, (file, episode)) in enumerate(chosen):
-        told(f"demonstration {number + 1} of {len(chosen)}: {file.path.name}, demo_{episode}")
-        demonstrations.append(_hdf5_demonstration(file, episode, task))
+    for number, (task, (opened, episode)) in enumerate(chosen):
+        told(f"demonstration {number + 1} of {len(chosen)}: {opened.path.name}, demo_{episode}")
+        demonstrations.append(_hdf5_demonstration(opened, episode, task))
     return tuple(demonstrations)
 
 
@@ -345,7 +346,10 @@ def _read_layout(file: Path, suite: Suite, cameras: Mapping[str, str]) -> _Layou
         raise _unexpected(f"{file}: features", "a table of tables", features, "download it again")
     if not (isinstance(robot, str) and _ROBOTS.search(robot.casefold())) and not any(t.world for t in suite.tasks):
         raise _unexpected(
-            f"{file}: robot_type", "panda, franka or null", robot, "Write panda there if it is wrong about the robot"
+            f"{file}: robot_type",
+            "panda, franka or null",
+            robot,
+            "write panda there if it is the wrong name of a Panda",
         )
     fps, chunk = info.get("fps"), info.get("chunks_size", _MOST_FILES)
     if not isinstance(fps, int | float) or not 0 < fps <= 1000 or not isinstance(chunk, int) or chunk < 1:
@@ -392,8 +396,8 @@ def _assigned(
         lacking = [name for name in ours if name not in found]
         example = f"{rest[0]}:{lacking[0].removesuffix('_image')}"
         raise VlaError(
-            f"{file}: which of its cameras {', '.join(rest)} is {suite.name}'s {', '.join(lacking)} cannot be seen from "
-            f"their names: choose with {CAMERAS}=NAME:CAMERA,..., such as {CAMERAS}={example}"
+            f"{file}: the names of its cameras {', '.join(rest)} do not say which is {suite.name}'s "
+            f"{', '.join(lacking)}: choose with {CAMERAS}=NAME:CAMERA,..., such as {CAMERAS}={example}"
         )
     return found
 
@@ -483,7 +487,7 @@ def _matched(
     episodes: Sequence[_Episode],
     sources: Mapping[int, tuple[str, Any]],
     told: Told,
-) -> dict[Task, list[_Episode]]:
+) -> dict[Task, Sequence[_Episode]]:
     """Return the episodes of each of the suite's tasks that has some, in the suite's order. Raises VlaError."""
     texts = _by_instruction(suite)
     found: dict[str, list[_Episode]] = {}
@@ -514,10 +518,8 @@ def _in_few_files(found: Mapping[Task, Sequence[_Episode]]) -> dict[Task, Sequen
     left = {task: {episode.data for episode in episodes} for task, episodes in found.items()}
     chosen: dict[str, str] = {}
     while left:
-        most = max(
-            sorted({file for files in left.values() for file in files}),
-            key=lambda f: sum(f in v for v in left.values()),
-        )
+        count = Counter(file for files in left.values() for file in files)
+        most = min(count, key=lambda file: (-count[file], file))
         for task in [task for task, files in left.items() if most in files]:
             chosen[task.id] = most
             del left[task]
@@ -553,7 +555,7 @@ def _episode_demonstration(
         return MappingProxyType(shown)
 
     _, case = sources.get(episode.index, ("", None))
-    is_ours = case is not None and case.suite == suite.name and not case.label
+    is_ours = case is not None and case.suite == suite.name and not case.variation
     return RecordedDemonstration(
         f"{file}: episode {episode.index}",
         task,
@@ -733,8 +735,8 @@ def _frame(file: Path, time: float, fps: float) -> NDArray[np.uint8]:
 
 def _short(file: Path, key: str, time: float, ends: float) -> VlaError:
     return VlaError(
-        f"{file}: {key}: expected a frame at {time:.3f} s, where its rows end, and the video ends at {ends:.3f} s: it is "
-        "cut off, download or encode it again"
+        f"{file}: {key}: expected a frame at {time:.3f} s, as its rows have, and it ends at {ends:.3f} s: it is cut off, "
+        "download or encode it again"
     )
 
 
