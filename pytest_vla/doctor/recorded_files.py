@@ -28,7 +28,7 @@ from pytest_vla.plan.case import parse_case_id, task_key
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import RecordedStart
-from pytest_vla.policies.demonstrations import SUFFIXES, DemonstrationFile, open_demonstrations
+from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, DemonstrationFile, open_demonstrations
 from pytest_vla.policies.lerobot_inputs import CAMERAS, assign_by_name
 from pytest_vla.records.checks import parse_json
 from pytest_vla.reports.dataset.lerobot import SOURCES, camera_key
@@ -176,7 +176,7 @@ def _from_hdf5(
 
 
 def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> RecordedDemonstration:
-    read = file.read(number)
+    read = _block(file, number, 0)
     name = f"{file.path}: {read.name}"
     actions, states = read.actions, read.states
     # A free joint has 7 + 6 numbers, any other of these worlds 1 + 1.
@@ -186,16 +186,15 @@ def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> Rec
             f"{name}: its states have {states.shape[1]} numbers, which {counted(len(read.joints), 'joint')} of its "
             "model_file do not explain: they are of another model. Write it again with LIBERO's create_dataset.py"
         )
-    late = _is_late(file, number, read.joints, states)
-    if late and len(actions) > 1:
-        # Before its first action nothing was observed.
+    if _is_late(read) and len(actions) > 1:
+        # Before the first action nothing was observed, and the others' rows are those that follow.
         actions, states = actions[1:], states[1:]
 
     def recorded(row: int) -> Mapping[str, NDArray[Any]]:
         if not 0 <= row < len(actions):
             raise VlaError(f"{name}: it has {len(actions)} rows, and no row {row}")
         block, within = divmod(row, _ROWS_AT_ONCE)
-        rows = _observed(file, number, block)
+        rows = _block(file, number, block).observed
         ours = {SCENE: "agentview_rgb", WRIST: "eye_in_hand_rgb"}
         shown = {ours_: rows[theirs][within] for ours_, theirs in ours.items() if theirs in rows}
         if "ee_states" in rows and "gripper_states" in rows:
@@ -204,26 +203,25 @@ def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> Rec
 
     start = RecordedStart(name, states, read.joints, read.bodies, float(actions[0, -1]))
     qpos = states[:, 1 : 1 + len(read.joints) + 6 * free]
-    has_any = bool(_observed(file, number, 0))
     return RecordedDemonstration(
-        name, task, task.language, actions, start=start, qpos=qpos, recorded=recorded if has_any else None
+        name, task, task.language, actions, start=start, qpos=qpos, recorded=recorded if read.observed else None
     )
 
 
 @lru_cache(maxsize=8)
-def _observed(file: DemonstrationFile, number: int, block: int) -> dict[str, NDArray[Any]]:
-    return file.read_observed(number, range(block * _ROWS_AT_ONCE, (block + 1) * _ROWS_AT_ONCE))
+def _block(file: DemonstrationFile, number: int, block: int) -> Demonstration:
+    return file.read(number, range(block * _ROWS_AT_ONCE, (block + 1) * _ROWS_AT_ONCE))
 
 
-def _is_late(file: DemonstrationFile, number: int, joints: Sequence[str], states: NDArray[np.float64]) -> bool:
+def _is_late(read: Demonstration) -> bool:
     """Whether what was observed is of the moment after its row's action, as in LIBERO's own files."""
-    arm = _observed(file, number, 0).get("joint_states")
-    places = [place for place, joint in enumerate(joints) if re.fullmatch(r"robot0_joint\d", joint)]
+    arm, states = read.observed.get("joint_states"), read.states
+    places = [place for place, joint in enumerate(read.joints) if re.fullmatch(r"robot0_joint\d", joint)]
     # The robot's joints are first, before those with more than one number.
     if arm is None or places != list(range(arm.shape[1])) or len(arm) < 2:
         return True
-    poses = states[: len(arm) + 1, 1 : 1 + arm.shape[1]]
-    before, after = (np.abs(arm[: len(arm) - 1] - poses[shift : shift + len(arm) - 1]).mean() for shift in (0, 1))
+    rows = len(arm) - 1
+    before, after = (np.abs(arm[:rows] - states[late : late + rows, 1 : 1 + arm.shape[1]]).mean() for late in (0, 1))
     return bool(after <= before)
 
 
@@ -538,7 +536,8 @@ def _episode_demonstration(
     states = _array(file, table, layout.state, None) if layout.state else None
     times = _array(file, table, "timestamp", 1)[:, 0]
     for key, (video, begin) in episode.videos.items():
-        _check_length(folder / video, key, begin + float(times[-1]), layout.fps)
+        # A video that ends too early is found before anything else is done.
+        _frame(folder / video, key, begin + float(times[-1]), layout.fps)
 
     @lru_cache(maxsize=32)
     def recorded(row: int) -> Mapping[str, NDArray[Any]]:
@@ -548,7 +547,7 @@ def _episode_demonstration(
         for ours, (key, is_video) in layout.pictures.items():
             if is_video:
                 video, begin = episode.videos[key]
-                shown[ours] = _frame(folder / video, begin + float(times[row]), layout.fps)
+                shown[ours] = _frame(folder / video, key, begin + float(times[row]), layout.fps)
             else:
                 shown[ours] = _picture(file, key, first + row)
             shown[ours].setflags(write=False)
@@ -704,40 +703,27 @@ def _video(file: Path) -> Any:
     return _guarded(file, lambda: av.open(str(file.absolute()), format="mp4"))
 
 
-def _check_length(file: Path, key: str, last: float, fps: float) -> None:
-    """Refuse a video that ends before the time of an episode's last row. Raises VlaError."""
-    with _video(file) as container:
-        stream = next(iter(container.streams.video), None)
-        if stream is None or max(stream.width, stream.height) > _MOST_SIDE:
-            raise VlaError(f"{file}: expected a video of at most {_MOST_SIDE} pixels a side: download it again")
-        ends = float(stream.duration * stream.time_base) if stream.duration else None
-    if ends is not None and last > ends - 0.5 / fps:
-        raise _short(file, key, last, ends)
-
-
-def _frame(file: Path, time: float, fps: float) -> NDArray[np.uint8]:
+def _frame(file: Path, key: str, time: float, fps: float) -> NDArray[np.uint8]:
     """Return the frame (H, W, 3) of a time in s, the nearest one. Raises VlaError."""
 
     def read() -> NDArray[np.uint8]:
         ends = 0.0
         with _video(file) as container:
-            stream = container.streams.video[0]
+            stream = next(iter(container.streams.video), None)
+            if stream is None or max(stream.width, stream.height) > _MOST_SIDE:
+                raise VlaError(f"{file}: expected a video of at most {_MOST_SIDE} pixels a side: download it again")
             container.seek(int(max(time - 0.5 / fps, 0) / stream.time_base), stream=stream)
             for frame in container.decode(stream):
                 ends = float(frame.time or 0.0)
                 if ends > time - 0.5 / fps:
                     return np.asarray(frame.to_ndarray(format="rgb24"))
-        raise _short(file, "frames", time, ends + 1 / fps)
+        raise VlaError(
+            f"{file}: {key}: expected a frame at {time:.3f} s, as its rows have, found the last at {ends:.3f} s: it is "
+            "cut off, download or encode it again"
+        )
 
     found: NDArray[np.uint8] = _guarded(file, read)
     return found
-
-
-def _short(file: Path, key: str, time: float, ends: float) -> VlaError:
-    return VlaError(
-        f"{file}: {key}: expected a frame at {time:.3f} s, as its rows have, and it ends at {ends:.3f} s: it is cut off, "
-        "download or encode it again"
-    )
 
 
 # Small parts.

@@ -50,6 +50,7 @@ _MOST_DEMONSTRATIONS, _MOST_STEPS, _MOST_COLUMNS, _MOST_TEXT = 10_000, 100_000, 
 # Of ``obs``: vectors, by their size, and pictures.
 _VECTORS = {"ee_states": 6, "gripper_states": 2, "joint_states": 7}
 _PICTURES = ("agentview_rgb", "eye_in_hand_rgb")
+_OBS = "obs/"
 _NAME = re.compile(r"demo_([0-9]{1,9})")
 # Deflate, shuffle, Fletcher's checksum, szip, n-bit, scale-offset and lzf. For any other filter HDF5 loads code from a
 # folder of plugins.
@@ -70,6 +71,9 @@ class Demonstration:
         joints: the names of the model's joints, in the order of qpos.
         bodies: the pose of each body in its parent (7,), position in m and quaternion wxyz, by name; without bodies
             whose pose the XML writes otherwise.
+        observed: the rows of ``obs`` that were asked for, by name, of those that it has: ``agentview_rgb`` and
+            ``eye_in_hand_rgb`` (k, H, W, 3) uint8, as MuJoCo renders them, upside down; ``ee_states`` (k, 6), position
+            in m and axis-angle in rad; ``gripper_states`` (k, 2) in m; ``joint_states`` (k, 7) in rad.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Demonstration:
     states: Array
     joints: tuple[str, ...]
     bodies: Mapping[str, Array]
+    observed: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,18 @@ class DemonstrationFile:
     task: str
     numbers: tuple[int, ...]
 
-    def read(self, number: int) -> Demonstration:
-        """Read ``data/demo_NUMBER``. Raises VlaError that names the file, the data set and what was expected."""
+    def read(self, number: int, rows: range = range(0)) -> Demonstration:
+        """Read ``data/demo_NUMBER``.
+
+        Args:
+            number: one of `numbers`.
+            rows: of what was observed, as far as it has them; at most `MAX_BYTES` of each camera.
+
+        Raises:
+            VlaError: it names the file, the data set and what was expected.
+        """
         name = f"data/demo_{number}"
-        found = _read_apart(self.path, number)
+        found = _read_apart(self.path, number, rows)
         place = f"{self.path}: {name}.model_file"
         try:
             world = parse_xml(found["xml"].tobytes()).find("worldbody")
@@ -111,19 +124,8 @@ class DemonstrationFile:
                 if pose is None:
                     raise VlaError(f"{place}: body {body.get('name')!r:.80}: expected 3 numbers as pos and 4 as quat")
                 bodies[body.get("name", "")] = pose
-        return Demonstration(name, found["actions"], found["states"], joints, bodies)
-
-    def read_observed(self, number: int, rows: range) -> dict[str, NDArray[Any]]:
-        """Read consecutive rows of what ``data/demo_NUMBER`` has in ``obs``, by name; empty if it has nothing.
-
-        ``agentview_rgb`` and ``eye_in_hand_rgb`` are (k, H, W, 3) uint8, as MuJoCo renders them, upside down;
-        ``ee_states`` is (k, 6), position in m and axis-angle in rad; ``gripper_states`` (k, 2) in m; ``joint_states``
-        (k, 7) in rad. Rows beyond the last are left out.
-
-        Raises:
-            VlaError: as `read` does; or the rows are more than `MAX_BYTES` of pictures.
-        """
-        return _read_apart(self.path, number, rows)
+        observed = {each: found[_OBS + each] for each in (*_PICTURES, *_VECTORS) if _OBS + each in found}
+        return Demonstration(name, found["actions"], found["states"], joints, bodies, observed)
 
 
 def open_demonstrations(path: Path) -> DemonstrationFile:
@@ -145,16 +147,10 @@ def without_h5py() -> None:
 # A process that only reads: what it found, or the fault, is an npz file at its standard output.
 
 
-def _read_apart(path: Path, number: int | None, rows: range | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError.
-
-    Args:
-        path, number: of the file and of the demonstration.
-        rows: of what was observed, to return that.
-    """
+def _read_apart(path: Path, number: int | None, rows: range = range(0)) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError."""
     without_h5py()
-    asked = [number, *(() if rows is None else (rows.start, rows.stop))]
-    about = json.dumps([sys.path, os.fspath(path), asked])
+    about = json.dumps([sys.path, os.fspath(path), [number, rows.start, rows.stop]])
     command = [sys.executable, "-c", _PROGRAM, about]
     try:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
@@ -183,10 +179,7 @@ def write_contents(path: str, stream: IO[bytes], number: int | None, *rows: int)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with _opened(Path(path)) as root:
-            if number is None:
-                found = _contents(root)
-            else:
-                found = _observed(root, number, *rows) if rows else _demonstration(root, number)
+            found = _contents(root) if number is None else _demonstration(root, number, *rows)
     except _Faulty as error:
         found = {"fault": _bytes(str(error))}
     np.savez(stream, allow_pickle=False, **found)
@@ -205,7 +198,7 @@ def _contents(root: Any) -> dict[str, NDArray[Any]]:
     return {"task": _bytes(task), "numbers": np.array(numbers)}
 
 
-def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
+def _demonstration(root: Any, number: int, first: int, last: int) -> dict[str, NDArray[Any]]:
     name = f"data/demo_{number}"
     group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
     actions = _numbers(group, name, "actions", ACTION_SIZE)
@@ -214,26 +207,23 @@ def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
         raise _Faulty(f"{name}/states", f"a state for each of {len(actions)} actions", len(states))
     if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
         raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
-    return {"actions": actions, "states": states, "xml": _bytes(_text(group, name, "model_file"))}
+    found: dict[str, NDArray[Any]] = {"actions": actions, "states": states}
+    found["xml"] = _bytes(_text(group, name, "model_file"))
+    if first < last and group.get("obs", getlink=True) is not None:
+        found |= _observed(_linked(group, "obs", "Group", f"{name}/"), f"{name}/obs", len(actions), first, last)
+    return found
 
 
-def _observed(root: Any, number: int, first: int, last: int) -> dict[str, NDArray[Any]]:
-    name = f"data/demo_{number}"
-    group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
-    if group.get("obs", getlink=True) is None:
-        return {}
-    obs, rows = _linked(group, "obs", "Group", f"{name}/"), len(_numbers(group, name, "actions", ACTION_SIZE))
-    within, found = f"{name}/obs", {}
-    for each in (*_PICTURES, *_VECTORS):
-        if obs.get(each, getlink=True) is not None:
-            where = f"{within}/{each}"
-            array = _pictures(obs, within, each) if each in _PICTURES else _numbers(obs, within, each, _VECTORS[each])
+def _observed(obs: Any, within: str, rows: int, first: int, last: int) -> dict[str, NDArray[Any]]:
+    found = {}
+    for name in (*_PICTURES, *_VECTORS):
+        if obs.get(name, getlink=True) is not None:
+            array = _pictures(obs, within, name) if name in _PICTURES else _numbers(obs, within, name, _VECTORS[name])
             if len(array) != rows:
-                raise _Faulty(where, f"a row for each of {rows} actions", len(array))
-            size = (min(last, rows) - first) * math.prod(array.shape[1:])
-            if each in _PICTURES and size > MAX_BYTES:
-                raise _Faulty(where, f"at most {MAX_BYTES} bytes of pictures at once", size)
-            found[each] = array[first:last]
+                raise _Faulty(f"{within}/{name}", f"a row for each of {rows} actions", len(array))
+            if (size := (min(last, rows) - first) * math.prod(array.shape[1:])) > MAX_BYTES:
+                raise _Faulty(f"{within}/{name}", f"at most {MAX_BYTES} bytes at once", size)
+            found[_OBS + name] = array[first:last]
     return found
 
 
