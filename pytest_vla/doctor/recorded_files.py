@@ -441,7 +441,7 @@ def _read_episodes(folder: Path, layout: _Layout) -> list[_Episode]:
     return [
         _episode(f"{file}: row {number}", layout, row)
         for file in files
-        for number, row in enumerate(_columns(file, names).to_pylist())
+        for number, row in enumerate(_guarded(file, _columns(file, names)[0].to_pylist))
     ]
 
 
@@ -531,7 +531,7 @@ def _episode_demonstration(
 ) -> RecordedDemonstration:
     file = folder / episode.data
     names = [layout.action, *([layout.state] if layout.state else []), "timestamp"]
-    first, table = _episode_rows(file, layout, episode, names)
+    table, first, sizes = _episode_rows(file, episode, names)
     actions = _array(file, table, layout.action, suite.protocol.action_size)
     states = _array(file, table, layout.state, None) if layout.state else None
     times = _array(file, table, "timestamp", 1)[:, 0]
@@ -549,7 +549,7 @@ def _episode_demonstration(
                 video, begin = episode.videos[key]
                 shown[ours] = _frame(folder / video, key, begin + float(times[row]), layout.fps)
             else:
-                shown[ours] = _picture(file, key, first + row)
+                shown[ours] = _picture(file, sizes, key, first + row)
             shown[ours].setflags(write=False)
         return MappingProxyType(shown)
 
@@ -565,41 +565,57 @@ def _episode_demonstration(
     )
 
 
-# Tables.
+# Tables. Arrow's accessors of a column's metadata end the process for some damaged files, so sizes are seen in reading.
 
 
-def _columns(file: Path, names: Sequence[str]) -> Any:
-    """Return columns of numbers and texts of a Parquet file. Raises VlaError."""
-    opened = _opened(file)
-    if missing := [name for name in names if name not in opened.schema_arrow.names]:
-        there = ", ".join(printable(name[:60]) for name in opened.schema_arrow.names[:20])
-        raise VlaError(f"{file}: expected a column {missing[0]}, found {there}: the table and meta/info.json differ")
-    _check_size(file, opened, range(opened.metadata.num_row_groups), names, MAX_BYTES)
-    return _guarded(file, lambda: opened.read(columns=list(names)))
+def _columns(file: Path, names: Sequence[str]) -> tuple[Any, tuple[int, ...]]:
+    """Return columns of numbers and texts of a Parquet file, and the sizes of its groups of rows. Raises VlaError."""
+    import pyarrow as pa
+
+    opened, there = _opened(file)
+    if missing := [name for name in names if name not in there]:
+        found = ", ".join(printable(name[:60]) for name in there[:20])
+        raise VlaError(f"{file}: expected a column {missing[0]}, found {found}: the table and meta/info.json differ")
+    batches: list[Any] = []
+    sizes = []
+    for group in range(opened.num_row_groups):
+        read = _read_group(file, opened, group, names, MAX_BYTES - sum(batch.nbytes for batch in batches))
+        sizes.append(sum(map(len, read)))
+        batches += read
+    if not batches:
+        raise VlaError(f"{file}: expected rows, found none: download it again")
+    return _guarded(file, lambda: pa.Table.from_batches(batches)), tuple(sizes)
 
 
-def _opened(file: Path) -> Any:
+def _opened(file: Path) -> tuple[Any, list[str]]:
+    """Return an open Parquet file, and the names of its columns. Raises VlaError."""
     import pyarrow.parquet as pq
 
     if not file.is_file():
         raise VlaError(f"{file}: there is no such file, and the data set says that there is: download it again")
-    opened = _guarded(file, lambda: pq.ParquetFile(file))
-    if opened.metadata.num_rows > _MOST_EPISODES:
-        raise _unexpected(file, f"at most {_MOST_EPISODES} rows", opened.metadata.num_rows, "split it")
-    return opened
+    opened, names = _guarded(file, lambda: ((read := pq.ParquetFile(file)), list(read.schema_arrow.names)))
+    if opened.num_row_groups > _MOST_ROWS:
+        raise _unexpected(file, f"at most {_MOST_ROWS} groups of rows", opened.num_row_groups, "write larger groups")
+    return opened, names
 
 
-def _check_size(file: Path, opened: Any, groups: Iterable[int], names: Sequence[str], most: int) -> None:
-    """Refuse columns that say that they are larger than `most` bytes. Raises VlaError."""
-    size = 0
-    for group in groups:
-        about = opened.metadata.row_group(group)
-        for number in range(about.num_columns):
-            column = about.column(number)
-            if any(column.path_in_schema == name or column.path_in_schema.startswith(f"{name}.") for name in names):
-                size += column.total_uncompressed_size
-    if size > most:
-        raise _unexpected(f"{file}: {', '.join(names)}", f"at most {most} bytes at once", size, "write smaller groups")
+def _read_group(file: Path, opened: Any, group: int, names: Sequence[str], most: int) -> list[Any]:
+    """Return the batches of a group of rows. Raises VlaError if they are damaged, or more than `most` bytes."""
+    batches: list[Any] = []
+
+    def read() -> list[Any]:
+        left = most
+        for batch in opened.iter_batches(batch_size=1024, row_groups=[group], columns=list(names)):
+            left -= batch.nbytes
+            if left < 0:
+                raise _unexpected(
+                    f"{file}: {names[-1]}", f"at most {most} bytes at once", "more", "write smaller files"
+                )
+            batches.append(batch)
+        return batches
+
+    found: list[Any] = _guarded(file, read)
+    return found
 
 
 def _guarded(file: Path, read: Callable[[], Any]) -> Any:
@@ -621,20 +637,24 @@ def _told_damage(file: Path, said: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _numbers_of(file: Path, names: tuple[str, ...]) -> Any:
+def _numbers_of(file: Path, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     return _columns(file, names)
 
 
-def _episode_rows(file: Path, layout: _Layout, episode: _Episode, names: Sequence[str]) -> tuple[int, Any]:
-    """Return the first row of an episode in its file, and its rows of some columns. Raises VlaError."""
-    table = _numbers_of(file, ("episode_index", *names))
+def _episode_rows(file: Path, episode: _Episode, names: Sequence[str]) -> tuple[Any, int, tuple[int, ...]]:
+    """Return an episode's rows of some columns, its first row in the file, and the sizes of the file's groups of rows.
+
+    Raises:
+        VlaError: the file is damaged, or the episode is not in it as the data set says.
+    """
+    table, sizes = _numbers_of(file, ("episode_index", *names))
     rows = np.flatnonzero(np.asarray(table["episode_index"]) == episode.index)
     if len(rows) != episode.length or rows[-1] - rows[0] + 1 != len(rows):
         raise VlaError(
             f"{file}: episode_index: expected {episode.length} rows of episode {episode.index}, one after the other, "
             f"found {len(rows)}: it is cut off, or meta/episodes is of another version; download it again"
         )
-    return int(rows[0]), table.slice(int(rows[0]), episode.length)
+    return table.slice(int(rows[0]), episode.length), int(rows[0]), sizes
 
 
 def _array(file: Path, table: Any, name: str, columns: int | None) -> NDArray[np.float64]:
@@ -660,22 +680,24 @@ def _array(file: Path, table: Any, name: str, columns: int | None) -> NDArray[np
 
 
 @lru_cache(maxsize=4)
-def _group(file: Path, key: str, group: int) -> Any:
-    opened = _opened(file)
-    _check_size(file, opened, (group,), (key,), _MOST_GROUP)
-    return _guarded(file, lambda: opened.read_row_group(group, columns=[key])[key])
+def _pictures_of(file: Path, key: str, group: int) -> list[Any]:
+    opened, names = _opened(file)
+    if key not in names:
+        raise VlaError(f"{file}: expected a column {key}, found none: the table and meta/info.json differ")
+    batches = _read_group(file, opened, group, [key], _MOST_GROUP)
+    return [value for batch in batches for value in batch.column(0)]
 
 
-def _picture(file: Path, key: str, row: int) -> NDArray[np.uint8]:
-    """Return a picture (H, W, 3) in a table. Raises VlaError."""
+def _picture(file: Path, sizes: Sequence[int], key: str, row: int) -> NDArray[np.uint8]:
+    """Return a picture (H, W, 3) in a table, whose groups of rows have some sizes. Raises VlaError."""
     from PIL import Image
 
-    about = _opened(file).metadata
-    group, before = 0, 0
-    while before + about.row_group(group).num_rows <= row:
-        before += about.row_group(group).num_rows
-        group += 1
-    held = _group(file, key, group)[row - before].as_py()
+    ends = np.cumsum(sizes)
+    group = int(np.searchsorted(ends, row, side="right"))
+    values = _pictures_of(file, key, group)
+    if len(values) != sizes[group]:
+        raise _unexpected(f"{file}: {key}", f"{sizes[group]} rows in group {group}", len(values), "download it again")
+    held = _guarded(file, values[sizes[group] + row - int(ends[group])].as_py)
     content = held.get("bytes") if isinstance(held, dict) else held
     if not isinstance(content, bytes):
         raise _unexpected(f"{file}: {key}: row {row}", "a picture's bytes", held, "embed the pictures in the table")
