@@ -26,7 +26,7 @@ from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, RecordedDemons
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import parse_case_id, task_key
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, language_of
 from pytest_vla.policies.base import RecordedStart
 from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, DemonstrationFile, open_demonstrations
 from pytest_vla.policies.lerobot_inputs import CAMERAS, assign_by_name
@@ -158,7 +158,7 @@ def _from_hdf5(
     few = {task.id for task in _evenly([task for task in suite.tasks if task in tasks.values()], count)}
     for file in [file for file in likely if tasks[file.stem].id in few] or files:
         opened = open_demonstrations(file)
-        same = texts.get(_folded(opened.task), [])
+        same = texts.get(_folded(language_of(opened.task)), [])
         task = named.get(opened.task) or (same[0] if len(same) == 1 else None)
         if task is None:
             others.append(opened.task)
@@ -196,7 +196,7 @@ def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> Rec
         block, within = divmod(row, _ROWS_AT_ONCE)
         rows = _block(file, number, block).observed
         ours = {SCENE: "agentview_rgb", WRIST: "eye_in_hand_rgb"}
-        shown = {ours_: rows[theirs][within] for ours_, theirs in ours.items() if theirs in rows}
+        shown = {ours_: rows[theirs][within].copy() for ours_, theirs in ours.items() if theirs in rows}
         if "ee_states" in rows and "gripper_states" in rows:
             shown[STATE] = np.concatenate([rows["ee_states"][within], rows["gripper_states"][within]])
         return shown
@@ -256,7 +256,6 @@ class _Layout:
         pictures: for each name of ours, the feature, and whether it is a video.
     """
 
-    file: Path
     is_v3: bool
     fps: float
     paths: Mapping[str, str]
@@ -368,7 +367,7 @@ def _read_layout(file: Path, suite: Suite, cameras: Mapping[str, str]) -> _Layou
         )
     state = _first(("observation.state", "state"), features)
     pictures = _assigned(file, features, suite, cameras)
-    return _Layout(file, version == _VERSIONS[-1], float(fps), paths, chunk, action, state, pictures)
+    return _Layout(version == _VERSIONS[-1], float(fps), paths, chunk, action, state, pictures)
 
 
 def _assigned(
@@ -540,7 +539,7 @@ def _episode_demonstration(
         _frame(folder / video, key, begin + float(times[-1]), layout.fps)
 
     @lru_cache(maxsize=32)
-    def recorded(row: int) -> Mapping[str, NDArray[Any]]:
+    def cached(row: int) -> Mapping[str, NDArray[Any]]:
         if not 0 <= row < episode.length:
             raise VlaError(f"{file}: episode {episode.index} has {episode.length} rows, and no row {row}")
         shown: dict[str, NDArray[Any]] = {} if states is None else {STATE: states[row]}
@@ -550,8 +549,10 @@ def _episode_demonstration(
                 shown[ours] = _frame(folder / video, key, begin + float(times[row]), layout.fps)
             else:
                 shown[ours] = _picture(file, sizes, key, first + row)
-            shown[ours].setflags(write=False)
-        return MappingProxyType(shown)
+        return shown
+
+    def recorded(row: int) -> Mapping[str, NDArray[Any]]:
+        return {name: array.copy() for name, array in cached(row).items()}
 
     _, case = sources.get(episode.index, ("", None))
     is_ours = case is not None and case.suite == suite.name and not case.variation
