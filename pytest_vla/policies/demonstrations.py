@@ -6,9 +6,11 @@ which has limits of time and memory.
 A file has one task's demonstrations, ``data/demo_K``, each with ``actions`` (n, 7), ``states`` (n, 1+nq+nv) and the
 attribute ``model_file``, the XML of the episode's compiled model. A state is [time, qpos, qvel] before its row's
 action: robosuite's recorder keeps the state of the reset and one after each step, and drops the last. LIBERO's files
-lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. Sources:
-robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO, ``scripts/collect_demonstration.py`` and
-``scripts/create_dataset.py``.
+lack the first five rows, so their first state was recorded while the controller ran, and its time is 0.25 s. What was
+observed, ``data/demo_K/obs``, is of the moment after its row's action in LIBERO's files, and before it in those of
+OpenVLA's script. Sources: robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO,
+``scripts/collect_demonstration.py`` and ``scripts/create_dataset.py``; OpenVLA,
+``experiments/robot/libero/regenerate_libero_dataset.py``.
 """
 
 import json
@@ -45,6 +47,10 @@ Array = NDArray[np.float64]
 _INSTALL = "pip install 'pytest-vla[demos]'"
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _MOST_DEMONSTRATIONS, _MOST_STEPS, _MOST_COLUMNS, _MOST_TEXT = 10_000, 100_000, 10_000, 16 * 1024 * 1024
+# Of ``obs``: vectors, by their size, and pictures.
+_VECTORS = {"ee_states": 6, "gripper_states": 2, "joint_states": 7}
+_PICTURES = ("agentview_rgb", "eye_in_hand_rgb")
+_OBS = "obs/"
 _NAME = re.compile(r"demo_([0-9]{1,9})")
 # Deflate, shuffle, Fletcher's checksum, szip, n-bit, scale-offset and lzf. For any other filter HDF5 loads code from a
 # folder of plugins.
@@ -65,6 +71,9 @@ class Demonstration:
         joints: the names of the model's joints, in the order of qpos.
         bodies: the pose of each body in its parent (7,), position in m and quaternion wxyz, by name; without bodies
             whose pose the XML writes otherwise.
+        observed: the rows of ``obs`` that were asked for, by name, of those that it has: ``agentview_rgb`` and
+            ``eye_in_hand_rgb`` (k, H, W, 3) uint8, as MuJoCo renders them, upside down; ``ee_states`` (k, 6), position
+            in m and axis-angle in rad; ``gripper_states`` (k, 2) in m; ``joint_states`` (k, 7) in rad.
     """
 
     name: str
@@ -72,6 +81,7 @@ class Demonstration:
     states: Array
     joints: tuple[str, ...]
     bodies: Mapping[str, Array]
+    observed: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,18 @@ class DemonstrationFile:
     task: str
     numbers: tuple[int, ...]
 
-    def read(self, number: int) -> Demonstration:
-        """Read ``data/demo_NUMBER``. Raises VlaError that names the file, the data set and what was expected."""
+    def read(self, number: int, rows: range = range(0)) -> Demonstration:
+        """Read ``data/demo_NUMBER``.
+
+        Args:
+            number: one of `numbers`.
+            rows: of what was observed, as far as it has them; at most `MAX_BYTES` of each camera.
+
+        Raises:
+            VlaError: it names the file, the data set and what was expected.
+        """
         name = f"data/demo_{number}"
-        found = _read_apart(self.path, number)
+        found = _read_apart(self.path, number, rows)
         place = f"{self.path}: {name}.model_file"
         try:
             world = parse_xml(found["xml"].tobytes()).find("worldbody")
@@ -106,7 +124,8 @@ class DemonstrationFile:
                 if pose is None:
                     raise VlaError(f"{place}: body {body.get('name')!r:.80}: expected 3 numbers as pos and 4 as quat")
                 bodies[body.get("name", "")] = pose
-        return Demonstration(name, found["actions"], found["states"], joints, bodies)
+        observed = {each: found[_OBS + each] for each in (*_PICTURES, *_VECTORS) if _OBS + each in found}
+        return Demonstration(name, found["actions"], found["states"], joints, bodies, observed)
 
 
 def open_demonstrations(path: Path) -> DemonstrationFile:
@@ -128,10 +147,10 @@ def without_h5py() -> None:
 # A process that only reads: what it found, or the fault, is an npz file at its standard output.
 
 
-def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
+def _read_apart(path: Path, number: int | None, rows: range = range(0)) -> dict[str, NDArray[Any]]:
     """Return the arrays of a demonstration, or of the file itself if the number is None. Raises VlaError."""
     without_h5py()
-    about = json.dumps([sys.path, os.fspath(path), number])
+    about = json.dumps([sys.path, os.fspath(path), [number, rows.start, rows.stop]])
     command = [sys.executable, "-c", _PROGRAM, about]
     try:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
@@ -148,19 +167,19 @@ def _read_apart(path: Path, number: int | None) -> dict[str, NDArray[Any]]:
 
 _SECONDS, _MOST_MEMORY = 60, 4 * 1024**3
 _PROGRAM = (
-    "import json, sys; path, file, number = json.loads(sys.argv[1]); sys.path[:] = path; "
-    "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, number, sys.stdout.buffer)"
+    "import json, sys; path, file, asked = json.loads(sys.argv[1]); sys.path[:] = path; "
+    "from pytest_vla.policies.demonstrations import write_contents; write_contents(file, sys.stdout.buffer, *asked)"
 )
 
 
-def write_contents(path: str, number: int | None, stream: IO[bytes]) -> None:
+def write_contents(path: str, stream: IO[bytes], number: int | None, *rows: int) -> None:
     """Write an npz file of what a file has, or of ``fault``, within limits of time and memory of this whole process."""
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with _opened(Path(path)) as root:
-            found = _contents(root) if number is None else _demonstration(root, number)
+            found = _contents(root) if number is None else _demonstration(root, number, *rows)
     except _Faulty as error:
         found = {"fault": _bytes(str(error))}
     np.savez(stream, allow_pickle=False, **found)
@@ -179,7 +198,7 @@ def _contents(root: Any) -> dict[str, NDArray[Any]]:
     return {"task": _bytes(task), "numbers": np.array(numbers)}
 
 
-def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
+def _demonstration(root: Any, number: int, first: int, last: int) -> dict[str, NDArray[Any]]:
     name = f"data/demo_{number}"
     group = _linked(_linked(root, "data", "Group", ""), f"demo_{number}", "Group", "data/")
     actions = _numbers(group, name, "actions", ACTION_SIZE)
@@ -188,7 +207,35 @@ def _demonstration(root: Any, number: int) -> dict[str, NDArray[Any]]:
         raise _Faulty(f"{name}/states", f"a state for each of {len(actions)} actions", len(states))
     if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
         raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
-    return {"actions": actions, "states": states, "xml": _bytes(_text(group, name, "model_file"))}
+    found: dict[str, NDArray[Any]] = {"actions": actions, "states": states}
+    found["xml"] = _bytes(_text(group, name, "model_file"))
+    if first < last and group.get("obs", getlink=True) is not None:
+        found |= _observed(_linked(group, "obs", "Group", f"{name}/"), f"{name}/obs", len(actions), first, last)
+    return found
+
+
+def _observed(obs: Any, within: str, rows: int, first: int, last: int) -> dict[str, NDArray[Any]]:
+    found = {}
+    for name in (*_PICTURES, *_VECTORS):
+        if obs.get(name, getlink=True) is not None:
+            array = _pictures(obs, within, name) if name in _PICTURES else _numbers(obs, within, name, _VECTORS[name])
+            if len(array) != rows:
+                raise _Faulty(f"{within}/{name}", f"a row for each of {rows} actions", len(array))
+            if (size := (min(last, rows) - first) * math.prod(array.shape[1:])) > MAX_BYTES:
+                raise _Faulty(f"{within}/{name}", f"at most {MAX_BYTES} bytes at once", size)
+            found[_OBS + name] = array[first:last]
+    return found
+
+
+def _pictures(group: Any, within: str, name: str) -> Any:
+    """Return a data set of pictures (n, H, W, 3), not yet read."""
+    expected = "pictures (n, height, width, 3) of uint8"
+    found = _plain_dataset(group, within, name, expected)
+    if found.dtype != np.uint8 or len(found.shape or ()) != 4 or found.shape[3] != 3 or not all(found.shape):
+        raise _Faulty(f"{within}/{name}", expected, f"{found.dtype} {found.shape}")
+    if math.prod(found.chunks or ()) > MAX_BYTES or len(found) > _MOST_STEPS:
+        raise _Faulty(f"{within}/{name}", f"at most {_MOST_STEPS} pictures, {MAX_BYTES} bytes a chunk", found.shape)
+    return found
 
 
 def _bytes(text: str) -> NDArray[np.uint8]:
@@ -243,13 +290,8 @@ def _linked(group: Any, name: str, kind: str, within: str) -> Any:
 
 def _numbers(group: Any, within: str, name: str, columns: int | None) -> Array:
     """Return a data set (n, columns) as float64. Raises _Faulty before anything is allocated for it."""
-    where, found = f"{within}/{name}", _linked(group, name, "Dataset", f"{within}/")
-    expected = f"numbers (n, {columns or '1+nq+nv'})"
-    plist = found.id.get_create_plist()
-    if found.external or found.is_virtual:
-        raise _Faulty(where, f"{expected} in the file itself", "a reference to other files")
-    if any(plist.get_filter(index)[0] not in _FILTERS for index in range(plist.get_nfilters())):
-        raise _Faulty(where, "no compression, gzip or lzf", "another filter")
+    where, expected = f"{within}/{name}", f"numbers (n, {columns or '1+nq+nv'})"
+    found = _plain_dataset(group, within, name, expected)
     if found.dtype.kind not in "fiu" or found.dtype.itemsize > 8 or len(found.shape or ()) != 2:
         raise _Faulty(where, expected, f"{found.dtype} {found.shape}")
     rows, width = found.shape
@@ -263,6 +305,17 @@ def _numbers(group: Any, within: str, name: str, columns: int | None) -> Array:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         raise _Faulty(where, "finite numbers", f"{values[row].tolist()} in row {row}")
     return values
+
+
+def _plain_dataset(group: Any, within: str, name: str, expected: str) -> Any:
+    """Return a data set whose content is in the file itself, under filters that HDF5 brings. Raises _Faulty."""
+    where, found = f"{within}/{name}", _linked(group, name, "Dataset", f"{within}/")
+    plist = found.id.get_create_plist()
+    if found.external or found.is_virtual:
+        raise _Faulty(where, f"{expected} in the file itself", "a reference to other files")
+    if any(plist.get_filter(index)[0] not in _FILTERS for index in range(plist.get_nfilters())):
+        raise _Faulty(where, "no compression, gzip or lzf", "another filter")
+    return found
 
 
 def _attribute(group: Any, within: str, name: str) -> Any:

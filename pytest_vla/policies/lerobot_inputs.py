@@ -1,7 +1,7 @@
 """The inputs of a lerobot policy, from its config: which camera becomes which of its pictures."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,10 +134,16 @@ def _check_actions(config: Any) -> None:
         )
 
 
-def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return our picture for each key, and the keys whose picture is a guess: as chosen, by name, then by order.
+def assign_by_name(keys: Sequence[str], chosen: Mapping[str, str], what: str) -> dict[str, str]:
+    """Return our picture for the keys that the user chose it for, or whose name says it.
 
-    Keys of empty cameras get none: the class fills them itself.
+    Args:
+        keys: of a policy's pictures, or of a data set's.
+        chosen: our picture by key, or by a key's last part.
+        what: has the keys, for messages.
+
+    Raises:
+        VlaError: a chosen key is not among them.
     """
     assigned: dict[str, str] = {}
     for name, picture in chosen.items():
@@ -145,7 +151,7 @@ def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[di
         if not meant:
             short = [key.rpartition(".")[2] for key in keys]
             raise VlaError(
-                f"{CAMERAS}: the policy has no picture {name!r}.{did_you_mean(name, short)} It has {', '.join(short)}"
+                f"{CAMERAS}: {what} has no picture {name!r}.{did_you_mean(name, short)} It has {', '.join(short)}"
             )
         assigned.update(dict.fromkeys(meant, picture))
     for wanted, names in ((SCENE, _SCENE_NAMES), (WRIST, _WRIST_NAMES)):
@@ -157,6 +163,15 @@ def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[di
             if names.search(name) and is_wrist == (wanted is WRIST) and "empty" not in name:
                 assigned[key] = wanted
                 break
+    return assigned
+
+
+def _assign(keys: list[str], config: Any, chosen: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return our picture for each key, and the keys whose picture is a guess: as chosen, by name, then by order.
+
+    Keys of empty cameras get none: the class fills them itself.
+    """
+    assigned = assign_by_name(keys, chosen, "the policy")
     left = [picture for picture in (SCENE, WRIST) if picture not in assigned.values()]
     rest = [key for key in keys if key not in assigned and "empty" not in key.rpartition(".")[2].lower()]
     # Of two, one whose name is known leaves no doubt.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import demonstrations
-from pytest_vla.policies.demonstrations import open_demonstrations
+from pytest_vla.policies.demonstrations import DemonstrationFile, open_demonstrations
 from tests.support.demonstration_files import Recorded, write_demonstrations
 
 RNG = np.random.default_rng(0)
@@ -43,6 +43,23 @@ def test_a_demonstration_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert np.array_equal(read.states, wanted.states)
     assert (read.name, read.joints) == ("data/demo_3", ("a", "b"))
     assert {name: pose.tolist() for name, pose in read.bodies.items()} == {"stove": [1, 2, 3, 0, 0, 0, 1]}
+
+
+def test_rows_of_what_was_observed_are_read_where_there_are_some(file: Path) -> None:
+    with h5py.File(file, "a") as root:
+        obs = root["data/demo_0/obs"]
+        del obs["agentview_rgb"], root["data/demo_12/obs"]
+        written = obs.create_dataset(
+            "agentview_rgb", data=RNG.integers(0, 256, (5, 4, 6, 3), np.uint8), compression="gzip"
+        )
+        pictures = written[()]
+        obs["ee_states"] = states = RNG.normal(size=(5, 6))
+    read = open_demonstrations(file)
+    found = read.read(0, range(3, 99)).observed
+    assert found.keys() == {"agentview_rgb", "ee_states"}
+    assert np.array_equal(found["agentview_rgb"], pictures[3:])
+    assert np.array_equal(found["ee_states"], states[3:])
+    assert read.read(12, range(9)).observed == {}
 
 
 Change = Callable[[Any], None]
@@ -145,6 +162,31 @@ def test_a_faulty_file_is_refused(file: Path, name: str) -> None:
     with pytest.raises(VlaError, match=complaint) as refused:
         open_demonstrations(file).read(0)
     assert str(refused.value).startswith(str(file))
+
+
+SCENE = "data/demo_0/obs/agentview_rgb"
+OBSERVED: dict[str, tuple[Change, str]] = {
+    "floats": (array(SCENE, np.zeros((5, 4, 4, 3))), f"{SCENE}: expected pictures .* of uint8, found float64"),
+    "fewer": (
+        array(SCENE, np.zeros((4, 4, 4, 3), np.uint8)),
+        f"{SCENE}: expected a row for each of 5 actions, found 4",
+    ),
+    "elsewhere": (replaced(SCENE, lambda root: h5py.ExternalLink("b.hdf5", "/a")), f"{SCENE}: .* found a ExternalLink"),
+    "huge": (
+        replaced(SCENE, lambda root: root.create_dataset(SCENE, (5, 10_000, 10_000, 3), "u1") and None),
+        f"{SCENE}: expected at most .* bytes at once",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_what_was_observed_is_refused_if_it_is_faulty(file: Path, name: str) -> None:
+    change, complaint = OBSERVED[name]
+    with h5py.File(file, "a") as root:
+        change(root)
+    read = DemonstrationFile(file, "turn_on", (0,))
+    with pytest.raises(VlaError, match=complaint):
+        read.read(0, range(5))
 
 
 @pytest.mark.parametrize("content", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n"])
