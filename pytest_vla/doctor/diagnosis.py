@@ -339,7 +339,9 @@ def _best_input(
     candidates = picture_wirings(name for name in reads if name not in blind)
     candidates += state_wirings((name for name in reads if name not in blind), size)
     candidates += prompt_wirings() if "language" not in blind else []
-    candidates = [each for each in candidates if each.name not in {one.name for one in chosen}]
+    # What was mended is not mended again, as each round takes a minute of a slow policy.
+    parts = {each.code[:-1] for each in chosen}
+    candidates = [each for each in candidates if each.code[:-1] not in parts]
     scored: list[tuple[float, int]] = []
     for number, each in enumerate(candidates):
         search.told(f"trying {each.name} ({number + 1} of {len(candidates)})")

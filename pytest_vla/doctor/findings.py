@@ -118,3 +118,83 @@ class Diagnosis:
     def is_well(self) -> bool:
         """Whether nothing was found."""
         return all(each.code == WELL for each in self.findings)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Demonstrations played back open loop from their own starts, under one reading of their actions.
+
+    Attributes:
+        reading: of the actions, in words; "as recorded" first.
+        succeeded, count: of the demonstrations.
+        drift_mm: the hand's distance from where it was recorded, at the last step, the median over demonstrations; NaN
+            if the recorded positions are not known.
+    """
+
+    reading: str
+    succeeded: int
+    count: int
+    drift_mm: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a demonstration recorded beside what the suite shows in the same state of the simulator.
+
+    Attributes:
+        name: of the observation.
+        reading: that makes ours fit the recorded best, in words; "the same" if none is needed.
+        difference: what is left then: grey levels on average for a picture, the largest absolute value for a state.
+        before: the same as it is.
+        ours, recorded: a picture of each (H, W, 3) uint8, for the page; None for a state.
+    """
+
+    name: str
+    reading: str
+    difference: float
+    before: float
+    ours: Any = field(default=None, repr=False)
+    recorded: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """Episodes of a policy as wired today, and as proposed.
+
+    Attributes:
+        cases: their ids.
+        today, proposed: whether each succeeded; `proposed` is empty if nothing was.
+    """
+
+    cases: tuple[str, ...]
+    today: tuple[bool, ...]
+    proposed: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Everything that the doctor did, step by step; a step that was not made is None or empty.
+
+    Attributes:
+        model: the text of ``--vla-model``.
+        suite: the suite's name.
+        demonstrations: their names.
+        diagnosis: of the policy; its findings are the result.
+        replayed: readings of the actions under which demonstrations were played back.
+        compared: recorded pictures and state beside ours.
+        closed_loop: episodes as wired today and as proposed.
+        seconds: of each step, by name.
+        notes: what was left out, and why.
+        adapter: Python lines of an adapter that makes all proposed changes; empty if there are none.
+    """
+
+    model: str
+    suite: str
+    demonstrations: tuple[str, ...]
+    diagnosis: Diagnosis
+    replayed: tuple[Replayed, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    closed_loop: ClosedLoop | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    adapter: tuple[str, ...] = ()
