@@ -208,7 +208,7 @@ def _on(columns: Sequence[int], change: Callable[[Array], Array]) -> Change:
 def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
     values = pairs.answered[:, 6]
     rules: dict[str, tuple[str, str, Callable[[Array], Array]]] = {}
-    if values.min() >= -0.05 and values.max() <= 1.05:
+    if is_share(values):
         rules["the gripper from 0 (opens) to 1 (closes)"] = ("VLA-D041", "2 * {} - 1", lambda value: 2 * value - 1)
         rules["the gripper from 0 (closes) to 1 (opens)"] = ("VLA-D041", "1 - 2 * {}", lambda value: 1 - 2 * value)
     rules["the gripper's sign inverted"] = ("VLA-D040", "-{}", lambda value: -value)
@@ -217,6 +217,11 @@ def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
     for name, (code, line, change) in rules.items():
         text = "chunk[:, 6]"
         yield Mending(code, name, (f"{text} = {line.format(text)}",), _on([6], change), (6,), numbers)
+
+
+def is_share(values: Array) -> bool:
+    """Whether gripper values are from 0 to 1: those of a policy that opens by -1 are not."""
+    return bool(values.min() >= -0.05 and values.max() <= 1.05 and values.std() > 0.05)
 
 
 def _of_order(pairs: Pairs) -> Iterator[Mending]:
