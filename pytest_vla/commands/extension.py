@@ -36,6 +36,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     },
     "policies": {
         "check-policy": "check whether a policy fits a suite, and how fast it answers",
+        "doctor": "find out why a policy fails: its wiring, its weights, or neither",
         "serve": "serve a policy to other machines, by openpi's protocol",
     },
     "language and fuzzing": {

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from pytest_vla.doctor.wirings import Wiring
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.choices import ABSOLUTE
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import BatchPolicy, Policy
+from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.trial import Script, asking
+from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of
 
 Array = NDArray[np.float64]
 
@@ -104,18 +108,22 @@ class Pairs:
 
 
 def ask(policy: Policy | BatchPolicy, windows: Sequence[Window], wiring: Wiring) -> Answers:
-    """Return a policy's answers along windows, under a wiring.
+    """Return a policy's answers along windows, under a wiring, as a rollout would convert them before it clips them.
 
-    The windows are asked together, question by question, which is a batch for a policy that takes some.
+    The windows are asked together, question by question, which is a batch for a policy that takes some. Absolute poses
+    are made relative, so that they can be compared.
 
     Raises:
         EpisodeError: the policy raises, or answers with something else than actions.
     """
+    traits = traits_of(policy)
     # Those with the most questions first: the others end before them.
     order = sorted(range(len(windows)), key=lambda number: -len(windows[number].rows))
-    scripts = [
-        Script(replace(windows[each].task, language=wiring.tell(windows[each].instruction)), each, ()) for each in order
-    ]
+    scripts = []
+    for each in order:
+        task = replace(windows[each].task, language=wiring.tell(windows[each].instruction))
+        task = with_protocol(task, action_size=POSE_6D_SIZE) if gives_6d(traits, task.protocol) else task
+        scripts.append(Script(task, each, ()))
     chunks: list[list[Array]] = [[] for _ in windows]
     with asking(policy, scripts) as asked:
         for step in range(len(windows[order[0]].rows)):
@@ -126,5 +134,35 @@ def ask(policy: Policy | BatchPolicy, windows: Sequence[Window], wiring: Wiring)
                 places = ", ".join(f"{windows[each].name} row {windows[each].rows[step]}" for each in now[:3])
                 raise EpisodeError(error.reason, f"{error.message} (asked at {places})") from error
             for each, chunk in zip(now, found, strict=True):
-                chunks[each].append(chunk)
+                chunks[each].append(_converted(chunk, policy, windows[each], step))
     return Answers(tuple(windows), tuple(map(tuple, chunks)))
+
+
+def _converted(chunk: Array, policy: Policy | BatchPolicy, window: Window, step: int) -> Array:
+    traits, protocol = traits_of(policy), window.task.protocol
+    chunk = actions_of_6d(chunk) if gives_6d(traits, protocol) else chunk
+    if converts_gripper(policy, protocol):
+        chunk = np.array([[*row[:-1], gripper_of(row[-1], protocol.gripper)] for row in chunk])
+    if controlled(protocol, traits).control == ABSOLUTE:
+        seen = window.shown[step]
+        chunk = made_relative(chunk, seen["robot0_eef_pos"], seen["robot0_eef_quat"])
+    return chunk
+
+
+MOST_METRES, MOST_RADIANS = 0.05, 0.5
+"""What a relative action of 1 is: robosuite's OSC_POSE."""
+
+
+def made_relative(chunk: Array, position: Array, quaternion: Array) -> Array:
+    """Return a chunk of poses (k, 7) as relative actions, each from the one before it, the first from a pose.
+
+    Args:
+        chunk: positions m, axis-angles rad, and grippers, which stay.
+        position: (3,) of the end effector, m.
+        quaternion: (4,) xyzw.
+    """
+    places = np.vstack([position, chunk[:, :3]])
+    turns = Rotation.concatenate([Rotation.from_quat(quaternion[None]), Rotation.from_rotvec(chunk[:, 3:6])])
+    moved = np.diff(places, axis=0) / MOST_METRES
+    turned = (turns[1:] * turns[:-1].inv()).as_rotvec() / MOST_RADIANS
+    return np.hstack([moved, turned, chunk[:, 6:]])

@@ -7,11 +7,12 @@ from typing import Any
 WELL, WORLD, UNKNOWN, SOME_TASKS, CLOSED_LOOP = "VLA-D001", "VLA-D002", "VLA-D060", "VLA-D061", "VLA-D070"
 NO_CAMERA, NO_STATE, NO_FINGER, NO_LANGUAGE = "VLA-D014", "VLA-D024", "VLA-D025", "VLA-D030"
 OTHER_TASK, RARELY_CLOSES, LAG, RATE, LONG_CHUNK = "VLA-D031", "VLA-D042", "VLA-D050", "VLA-D051", "VLA-D052"
-OTHER_INPUT = "VLA-D026"
+OTHER_INPUT, RECORDED_OTHERWISE = "VLA-D026", "VLA-D003"
 
 CODES: Mapping[str, str] = {
     WELL: "nothing is wrong with the wiring",
-    WORLD: "the simulator does not accept the demonstrations",
+    WORLD: "the simulator does not accept the demonstrations, or their actions are to be read otherwise",
+    RECORDED_OTHERWISE: "the demonstrations recorded pictures or state otherwise than the suite shows them",
     "VLA-D010": "pictures are turned or mirrored",
     "VLA-D011": "one camera's picture is turned or mirrored",
     "VLA-D012": "red and blue are exchanged",
@@ -103,6 +104,7 @@ class Diagnosis:
         same: names of wirings that the demonstrations cannot tell apart from a proposed one, by its name.
         questions: how often the policy was asked.
         answers: (m, 7) by "shown", "today" and "proposed", for figures.
+        proposal: `pytest_vla.doctor.diagnosis.Proposal`, which makes the proposed changes.
     """
 
     findings: tuple[DoctorFinding, ...]
@@ -113,6 +115,7 @@ class Diagnosis:
     same: Mapping[str, tuple[str, ...]]
     questions: int
     answers: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    proposal: Any = field(default=None, repr=False)
 
     @property
     def is_well(self) -> bool:

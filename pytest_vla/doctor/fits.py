@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.transform import Rotation
 
-from pytest_vla.doctor.answers import Pairs
+from pytest_vla.doctor.answers import Pairs, made_relative
 
 Array = NDArray[np.float64]
 
@@ -208,7 +208,7 @@ def _on(columns: Sequence[int], change: Callable[[Array], Array]) -> Change:
 def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
     values = pairs.answered[:, 6]
     rules: dict[str, tuple[str, str, Callable[[Array], Array]]] = {}
-    if values.min() >= -0.05 and values.max() <= 1.05:
+    if is_share(values):
         rules["the gripper from 0 (opens) to 1 (closes)"] = ("VLA-D041", "2 * {} - 1", lambda value: 2 * value - 1)
         rules["the gripper from 0 (closes) to 1 (opens)"] = ("VLA-D041", "1 - 2 * {}", lambda value: 1 - 2 * value)
     rules["the gripper's sign inverted"] = ("VLA-D040", "-{}", lambda value: -value)
@@ -217,6 +217,11 @@ def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
     for name, (code, line, change) in rules.items():
         text = "chunk[:, 6]"
         yield Mending(code, name, (f"{text} = {line.format(text)}",), _on([6], change), (6,), numbers)
+
+
+def is_share(values: Array) -> bool:
+    """Whether gripper values are from 0 to 1: those of a policy that opens by -1 are not."""
+    return bool(values.min() >= -0.05 and values.max() <= 1.05 and values.std() > 0.05)
 
 
 def _of_order(pairs: Pairs) -> Iterator[Mending]:
@@ -266,10 +271,6 @@ def _of_frame(pairs: Pairs) -> Iterator[Mending]:
         yield Mending("VLA-D046", name, (line,), _on([axis], np.negative), (axis,))
 
 
-MOST_METRES, MOST_RADIANS = 0.05, 0.5
-"""What a relative action of 1 is: robosuite's OSC_POSE."""
-
-
 def looks_absolute(pairs: Pairs) -> bool:
     """Whether answers are positions near the hand, rather than changes of it."""
     away = np.abs(pairs.answered[:, :3] - pairs.poses[:, :3]).mean(axis=0)
@@ -278,15 +279,10 @@ def looks_absolute(pairs: Pairs) -> bool:
 
 def relative(pairs: Pairs) -> Array:
     """Return answers that are poses in the world as relative actions (m, 7), each from the one before it."""
-    answered, poses = pairs.answered.copy(), pairs.poses
-    # The first action of a chunk starts from the pose at the question.
-    before = np.concatenate([poses[:, :3], Rotation.from_quat(poses[:, 3:]).as_rotvec()], axis=1)
-    later = np.flatnonzero((pairs.place[1:] > 0) & (pairs.block[1:] == pairs.block[:-1])) + 1
-    before[later] = pairs.answered[later - 1, :6]
-    wanted = Rotation.from_rotvec(answered[:, 3:6])
-    answered[:, :3] = (answered[:, :3] - before[:, :3]) / MOST_METRES
-    answered[:, 3:6] = (wanted * Rotation.from_rotvec(before[:, 3:]).inv()).as_rotvec() / MOST_RADIANS
-    return answered
+    begins = np.flatnonzero((pairs.place == 0) | (np.diff(pairs.block, prepend=-1) != 0))
+    chunks = np.split(pairs.answered, begins[1:])
+    poses = pairs.poses[begins]
+    return np.vstack([made_relative(each, pose[:3], pose[3:]) for each, pose in zip(chunks, poses, strict=True)])
 
 
 def _absolute(pairs: Pairs) -> Mending:

@@ -177,7 +177,7 @@ def state_wirings(reads: Iterable[str], size: int) -> list[Wiring]:
     ]
     turns: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
         "as the other axis-angle of the same turn": ("antipodal({})", antipodal),
-        "as Euler angles (xyz)": ('Rotation.from_rotvec({}).as_euler("xyz")', _euler),
+        "as Euler angles (xyz)": ('Rotation.from_rotvec({}).as_euler("xyz")', euler),
         "from Euler angles (xyz)": ('Rotation.from_euler("xyz", {}).as_rotvec()', _from_euler),
         "from a quaternion whose w is taken for the last": ("Rotation.from_quat(rolled)", _w_last),
         "from a quaternion whose w is taken for the first": ("Rotation.from_quat(rolled)", _w_first),
@@ -227,7 +227,8 @@ def antipodal(turn: Array) -> Array:
     return turn if angle < 1e-9 else np.asarray(turn * (1 - 2 * np.pi / angle))
 
 
-def _euler(turn: Array) -> Array:
+def euler(turn: Array) -> Array:
+    """Return roll, pitch and yaw (rad) of an axis-angle (3,), about the fixed axes x, y and z in turn."""
     return np.asarray(Rotation.from_rotvec(turn).as_euler("xyz"))
 
 

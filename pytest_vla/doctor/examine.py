@@ -1,0 +1,510 @@
+"""The doctor's examination, step by step, cheap first: demonstrations, world, pictures, state, answers, closed loop."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.doctor.answers import LEAST_STRIDE, Window, made_relative
+from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, RecordedDemonstration, our_observations
+from pytest_vla.doctor.diagnosis import Proposal, diagnose_windows
+from pytest_vla.doctor.findings import (
+    CLOSED_LOOP,
+    RECORDED_OTHERWISE,
+    WELL,
+    WORLD,
+    ClosedLoop,
+    Compared,
+    Diagnosis,
+    DoctorFinding,
+    Examination,
+    Replayed,
+)
+from pytest_vla.doctor.wirings import TURNS, antipodal, euler
+from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import RELATIVE
+from pytest_vla.plan.manifests import Suite
+from pytest_vla.policies.base import BatchPolicy, Episode, Policy, Session, is_batch_policy, one_by_one
+from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, traits_of
+from pytest_vla.policies.session import own_replan
+
+Array = NDArray[Any]
+Told = Callable[[str], None]
+
+MOST_QUESTIONS = 128
+_LEAST_WINDOWS, _MOST_REPLAYED, _COMPARED_ROWS = 4, 10, 3
+
+
+@dataclass(frozen=True)
+class ExaminationSettings:
+    """What is asked for.
+
+    Attributes:
+        model: the text of ``--vla-model``, for messages.
+        replan: the steps of a chunk that are executed, or None for the policy's own number.
+        episodes: of the closed loop; 0 for none.
+        goes_on: whether to make every step, though an earlier one explains everything.
+        seed: of the bootstrap.
+    """
+
+    model: str
+    replan: int | None = None
+    episodes: int = 5
+    goes_on: bool = False
+    seed: int = 0
+
+
+def examine(
+    policy: Policy | BatchPolicy,
+    suite: Suite,
+    demonstrations: Sequence[RecordedDemonstration],
+    settings: ExaminationSettings,
+    *,
+    told: Told = lambda line: None,
+) -> Examination:
+    """Examine why a policy fails on a suite.
+
+    Args:
+        policy: loaded.
+        suite: of the demonstrations' tasks.
+        demonstrations: at least one.
+        settings: what is asked for.
+        told: called with a line about each next step.
+
+    Raises:
+        VlaError: the suite's actions are not LIBERO's, or the policy sees the simulator's state.
+        EpisodeError: the policy raises as it is wired today.
+    """
+    protocol = suite.protocol
+    if protocol.vectors or protocol.action_size not in (ACTION_SIZE, None):
+        told_of = f"{suite.name}: the doctor knows actions of robosuite's OSC_POSE, 7 numbers"
+        raise VlaError(f"{told_of}; this suite has a world of its own")
+    steps, notes = _Timed(), list[str]()
+    replayed: tuple[Replayed, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    findings: list[DoctorFinding] = []
+    with closing(WorldPool(allow_versions=True)) as pool:
+        # The expert's demonstrations are the world's own, and its pictures and states are ours.
+        foreign = [each for each in demonstrations if each.recorded is not None or each.start is not None]
+        with steps.timed("replay"):
+            if foreign or settings.goes_on:
+                replayed = replay(demonstrations[:_MOST_REPLAYED], pool, told)
+                findings += _of_replay(replayed)
+        with steps.timed("compare"):
+            if foreign:
+                compared = compare(foreign, pool, told)
+                findings += _of_compared(compared)
+                if not compared:
+                    notes.append("the demonstrations have no states of the simulator, so pictures cannot be compared")
+        if getattr(policy, "privileged", False):
+            notes.append("the policy sees the simulator's state: there is no wiring of pictures or state to examine")
+            diagnosis = _without_questions()
+        else:
+            with steps.timed("draw"):
+                stride = _stride(policy, settings)
+                told("drawing what the suite shows along the demonstrations")
+                windows = windows_of(demonstrations, stride, pool)
+            executed = settings.replan or own_replan(policy_of_one(policy)) or stride
+            with steps.timed("ask"):
+                diagnosis = _asked(policy, windows, executed, settings, told)
+        diagnosis = replace(diagnosis, findings=_in_order(findings, diagnosis.findings))
+        proposal = diagnosis.proposal
+        closed_loop = None
+        if settings.episodes:
+            with steps.timed("closed loop"):
+                proposed = proposal if proposal is not None and proposal.lines else None
+                closed_loop = run_closed_loop(policy, demonstrations, settings.episodes, pool, proposed, told)
+                diagnosis = _with_closed_loop(diagnosis, closed_loop)
+    return Examination(
+        settings.model,
+        suite.name,
+        tuple(each.name for each in demonstrations),
+        diagnosis,
+        replayed,
+        compared,
+        closed_loop,
+        steps.seconds,
+        tuple(notes),
+        () if proposal is None else proposal.lines,
+    )
+
+
+@dataclass
+class _Timed:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - began
+
+
+def policy_of_one(policy: Policy | BatchPolicy) -> Policy:
+    """Return a policy that is called once an episode, of one that may answer in batches."""
+    return one_by_one(policy) if is_batch_policy(policy) else policy  # type: ignore[return-value]
+
+
+def _in_order(own: Sequence[DoctorFinding], found: Sequence[DoctorFinding]) -> tuple[DoctorFinding, ...]:
+    """Return findings on demonstrations, then those on the policy; "nothing is wrong" only if there is no other."""
+    every = (*own, *found)
+    wrong = tuple(each for each in every if each.code != WELL)
+    return wrong or every[:1]
+
+
+def _without_questions() -> Diagnosis:
+    finding = DoctorFinding(WELL, "nothing is wrong with the wiring", "the policy has no pictures or state", "certain")
+    return Diagnosis((finding,), (float("nan"), float("nan")), {}, {}, (), {}, 0)
+
+
+def _stride(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
+    """Return the rows from one question to the next: the steps of a chunk that are executed, and no fewer than four."""
+    steps = settings.replan or own_replan(policy_of_one(policy)) or traits_of(policy).chunk or 1
+    return max(LEAST_STRIDE, steps)
+
+
+def windows_of(
+    demonstrations: Sequence[RecordedDemonstration], stride: int, pool: WorldPool, most: int = MOST_QUESTIONS
+) -> list[Window]:
+    """Return whole demonstrations as windows, the shortest first, with about so many questions in all.
+
+    Whole ones, since a policy that remembers would be asked as in no episode if it began within one. What is shown is
+    the suite's, where the simulator's states are known, and else what was recorded.
+    """
+    found: list[Window] = []
+    asked = 0
+    # One of each task goes first: language is judged between tasks.
+    order = sorted(demonstrations, key=lambda each: len(each.actions))
+    first = {each.task.name: each for each in reversed(order)}
+    chosen = sorted(first.values(), key=lambda each: len(each.actions))
+    for each in [*chosen, *(one for one in order if not any(one is other for other in chosen))]:
+        rows = tuple(range(0, len(each.actions), stride))
+        if found and asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
+            continue
+        rows = rows[: max(most // _LEAST_WINDOWS, 8)]
+        if each.qpos is not None:
+            shown = our_observations(each, rows, pool)
+        else:
+            shown = [recorded_as_shown(each, row) for row in rows]
+        found.append(Window(each.name, each.task, each.instruction, rows, tuple(shown), each.actions))
+        asked += len(rows)
+    return found
+
+
+def recorded_as_shown(demonstration: RecordedDemonstration, row: int) -> dict[str, Array]:
+    """Return what was recorded, in the form of an observation: pictures of the suite's size, and the hand's pose."""
+    from scipy.spatial.transform import Rotation
+
+    assert demonstration.recorded is not None
+    found = {name: np.asarray(value) for name, value in demonstration.recorded(row).items()}
+    size = demonstration.task.protocol.image_size
+    for name in (SCENE, WRIST):
+        if name in found:
+            found[name] = resized(found[name], size)
+    state = found.get(STATE)
+    if state is not None and len(state) >= 6:
+        found["robot0_eef_pos"] = np.asarray(state[:3], dtype=np.float64)
+        found["robot0_eef_quat"] = Rotation.from_rotvec(np.asarray(state[3:6], dtype=np.float64)).as_quat()
+        found["robot0_gripper_qpos"] = np.asarray(state[6:8], dtype=np.float64)
+    else:
+        found["robot0_eef_pos"], found["robot0_eef_quat"] = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
+    return found
+
+
+def resized(picture: Array, size: tuple[int, int]) -> Array:
+    """Return a picture (h, w, 3) uint8 in another size (height, width)."""
+    from PIL import Image
+
+    if picture.shape[:2] == tuple(size):
+        return picture
+    return np.asarray(Image.fromarray(picture).resize((size[1], size[0]), Image.Resampling.BILINEAR))
+
+
+def _asked(
+    policy: Policy | BatchPolicy, windows: Sequence[Window], executed: int, settings: ExaminationSettings, told: Told
+) -> Diagnosis:
+    traits = traits_of(policy)
+    reads = getattr(policy, "reads", None) or traits.reads
+    return diagnose_windows(
+        policy,
+        windows,
+        executed,
+        reads=reads or (SCENE, WRIST, STATE),
+        declared=reads is not None,
+        has_language=traits.language,
+        generator=np.random.default_rng(settings.seed),
+        told=told,
+    )
+
+
+# Does the world accept the demonstrations?
+
+_Change = Callable[[Array, RecordedDemonstration], Array]
+
+
+def _readings() -> Mapping[str, _Change]:
+    def gripper(change: Callable[[Array], Array]) -> _Change:
+        return lambda actions, each: np.hstack([actions[:, :6], change(actions[:, 6:])])
+
+    def from_poses(actions: Array, each: RecordedDemonstration) -> Array:
+        assert each.recorded is not None
+        seen = recorded_as_shown(each, 0)
+        return made_relative(actions, seen["robot0_eef_pos"], seen["robot0_eef_quat"])
+
+    return {
+        "with the gripper's sign inverted": gripper(np.negative),
+        "with the gripper from 0 (opens) to 1 (closes)": gripper(lambda value: 2 * value - 1),
+        "with the gripper from 0 (closes) to 1 (opens)": gripper(lambda value: 1 - 2 * value),
+        "as absolute poses": from_poses,
+        "with translation and rotation times 20": lambda actions, each: np.hstack(
+            [actions[:, :6] * 20, actions[:, 6:]]
+        ),
+        "with translation and rotation divided by 20": lambda actions, each: np.hstack(
+            [actions[:, :6] / 20, actions[:, 6:]]
+        ),
+        "a step later": lambda actions, each: np.vstack([actions[:1], actions[:-1]]),
+        "a step earlier": lambda actions, each: np.vstack([actions[1:], actions[-1:]]),
+        "without steps that do nothing": lambda actions, each: actions[_moving(actions)],
+        "each twice, at half the rate": lambda actions, each: np.repeat(actions, 2, axis=0),
+    }
+
+
+def _moving(actions: Array) -> NDArray[np.bool_]:
+    same = np.abs(np.diff(actions[:, 6], prepend=actions[:1, 6])) < 1e-6
+    return np.asarray((np.linalg.norm(actions[:, :6], axis=1) > 1e-4) | ~same)
+
+
+def replay(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told) -> tuple[Replayed, ...]:
+    """Play demonstrations back from their own starts; if fewer than half succeed, under other readings as well."""
+    from_starts = [each for each in demonstrations if each.start is not None or each.seed is not None]
+    if not from_starts:
+        return ()
+    found = [_replayed("as recorded", lambda actions, each: actions, from_starts, pool, told)]
+    if found[0].succeeded < len(from_starts) / 2:
+        some = from_starts[:3]
+        for reading, change in _readings().items():
+            if reading == "as absolute poses" and any(each.recorded is None for each in some):
+                continue
+            found.append(_replayed(reading, change, some, pool, told))
+    return tuple(found)
+
+
+def _replayed(
+    reading: str, change: _Change, demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told
+) -> Replayed:
+    succeeded, drifts = 0, []
+    conditions = Conditions("replay", premises=False)
+    for number, each in enumerate(demonstrations):
+        told(f"playing back {each.name} {reading} ({number + 1} of {len(demonstrations)})")
+        actions = np.clip(change(each.actions, each), -1, 1)
+        # It may succeed a little later than it was recorded to: LIBERO's files end with the first step of success.
+        rollout = run_episode(each.case, each.task, _playing(each, actions), pool, conditions)
+        succeeded += rollout.record.outcome == "success"
+        if each.qpos is not None and len(rollout.trajectory.eef_pos):
+            last = min(len(each.qpos), len(rollout.trajectory.eef_pos)) - 1
+            (recorded,) = our_observations(each, [last], pool)
+            drifts.append(1000 * float(np.linalg.norm(rollout.trajectory.eef_pos[last] - recorded["robot0_eef_pos"])))
+    return Replayed(reading, succeeded, len(demonstrations), float(np.median(drifts)) if drifts else float("nan"))
+
+
+_STEPS_AFTER = 5
+
+
+def _playing(demonstration: RecordedDemonstration, actions: Array) -> Policy:
+    """Return a policy that plays actions back, from the demonstration's own start, and then holds the last one."""
+
+    def begin_episode(episode: Episode) -> Session:
+        chunk = np.vstack([actions, np.repeat(_held(actions[-1:]), _STEPS_AFTER, axis=0)])
+        return lambda observation: chunk
+
+    begin_episode.traits = Traits(gripper=OPENS, action_convention=RELATIVE)  # type: ignore[attr-defined]
+    if demonstration.start is not None:
+        begin_episode.start = lambda case: demonstration.start  # type: ignore[attr-defined]
+    return begin_episode
+
+
+def _held(action: Array) -> Array:
+    return np.hstack([np.zeros((1, 6)), action[:, 6:]])
+
+
+def _of_replay(replayed: Sequence[Replayed]) -> list[DoctorFinding]:
+    if not replayed or replayed[0].succeeded >= replayed[0].count / 2:
+        return []
+    first, others = replayed[0], replayed[1:]
+    best = max(others, key=lambda each: each.succeeded / each.count, default=first)
+    told = f"{first.succeeded} of {first.count} succeed when they are played back as recorded"
+    numbers = {"succeeded": float(first.succeeded), "count": float(first.count), "drift_mm": first.drift_mm}
+    if best.succeeded > best.count / 2 and best is not first:
+        told += f"; {best.reading}, {best.succeeded} of {best.count} do"
+        cause = f"the demonstrations' actions are to be read {best.reading}"
+        return [DoctorFinding(WORLD, cause, told, "certain", ("read the policy's actions in the same way",), numbers)]
+    told += f"; under {len(others)} other readings at most {best.succeeded} of {best.count}"
+    lines = ("check that they are of this suite, this version of the simulator, and of relative actions at its rate",)
+    return [DoctorFinding(WORLD, "the simulator does not accept the demonstrations", told, "likely", lines, numbers)]
+
+
+# Are pictures and state the same?
+
+
+def compare(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told) -> tuple[Compared, ...]:
+    """Compare what was recorded with what the suite shows in the same states, over turns, mirrors and formats."""
+    some = [each for each in demonstrations if each.qpos is not None and each.recorded is not None][:2]
+    if not some:
+        return ()
+    told("comparing recorded pictures and states with the suite's")
+    ours: list[Mapping[str, Array]] = []
+    recorded: list[Mapping[str, Array]] = []
+    for each in some:
+        assert each.recorded is not None
+        rows = np.unique(np.linspace(0, len(each.actions) - 1, _COMPARED_ROWS).astype(int))
+        ours += our_observations(each, [int(row) for row in rows], pool)
+        recorded += [each.recorded(int(row)) for row in rows]
+    found = []
+    for name in (SCENE, WRIST):
+        if all(name in each for each in recorded) and all(name in each for each in ours):
+            found.append(_compared_picture(name, ours, recorded))
+    if all(STATE in each for each in recorded):
+        found.append(_compared_state(ours, recorded))
+    return tuple(found)
+
+
+def _compared_picture(
+    name: str, ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]
+) -> Compared:
+    other = WRIST if name == SCENE else SCENE
+    readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {"the same": lambda seen: seen[name]}
+    for turn, (_, change) in TURNS.items():
+        readings[turn] = lambda seen, change=change: change(seen[name])  # type: ignore[misc]
+    readings["with red and blue exchanged"] = lambda seen: seen[name][..., ::-1]
+    for turn, change in {"": lambda picture: picture, **{key: value[1] for key, value in TURNS.items()}}.items():
+        if other in ours[0]:
+            text = f"of the other camera{', ' * bool(turn)}{turn}"
+            readings[text] = lambda seen, change=change: change(seen[other])  # type: ignore[misc]
+    away = {text: _grey_levels(change, name, ours, recorded) for text, change in readings.items()}
+    best = min(away, key=lambda text: (round(away[text], 1), text != "the same"))
+    shown = resized(np.ascontiguousarray(readings[best](ours[0])), recorded[0][name].shape[:2])
+    return Compared(name, best, away[best], away["the same"], shown, recorded[0][name])
+
+
+def _grey_levels(
+    change: Callable[[Mapping[str, Array]], Array],
+    name: str,
+    ours: Sequence[Mapping[str, Array]],
+    recorded: Sequence[Mapping[str, Array]],
+) -> float:
+    """Return the mean absolute difference in grey levels, at the recorded size."""
+    found = []
+    for one, other in zip(ours, recorded, strict=True):
+        picture = resized(np.ascontiguousarray(change(one)), other[name].shape[:2])
+        found.append(np.abs(picture.astype(float) - other[name].astype(float)).mean())
+    return float(np.mean(found))
+
+
+def _compared_state(ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]) -> Compared:
+    wanted = np.array([np.asarray(each[STATE], dtype=np.float64) for each in recorded])
+    readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {
+        "the same": lambda seen: seen[STATE],
+        "with the other axis-angle of the same turn": lambda seen: np.concatenate(
+            [seen[STATE][:3], antipodal(seen[STATE][3:6]), seen[STATE][6:]]
+        ),
+        "with a quaternion xyzw": lambda seen: np.concatenate(
+            [seen["robot0_eef_pos"], seen["robot0_eef_quat"], seen["robot0_gripper_qpos"]]
+        ),
+        "with a quaternion wxyz": lambda seen: np.concatenate(
+            [seen["robot0_eef_pos"], np.roll(seen["robot0_eef_quat"], 1), seen["robot0_gripper_qpos"]]
+        ),
+        "with Euler angles": lambda seen: np.concatenate([seen[STATE][:3], euler(seen[STATE][3:6]), seen[STATE][6:]]),
+        "of joint positions and fingers": lambda seen: np.concatenate(
+            [seen["robot0_joint_pos"], seen["robot0_gripper_qpos"]]
+        ),
+        "of joint positions and the first finger": lambda seen: np.concatenate(
+            [seen["robot0_joint_pos"], seen["robot0_gripper_qpos"][:1]]
+        ),
+        "with the rotation first": lambda seen: seen[STATE][[3, 4, 5, 0, 1, 2, 6, 7]],
+        "with the fingers first": lambda seen: seen[STATE][[6, 7, 0, 1, 2, 3, 4, 5]],
+        "with one finger": lambda seen: seen[STATE][:7],
+    }
+    away = {}
+    for text, change in readings.items():
+        found = np.array([change(each) for each in ours])
+        if found.shape == wanted.shape:
+            away[text] = float(np.abs(found - wanted).max())
+    if not away:
+        return Compared(STATE, f"another one: {wanted.shape[1]} values", float("nan"), float("nan"))
+    best = min(away, key=lambda text: (round(away[text], 3), text != "the same"))
+    return Compared(STATE, best, away[best], away.get("the same", float("nan")))
+
+
+_MOST_GREY, _MOST_STATE = 25.0, 0.05
+
+
+def _of_compared(compared: Sequence[Compared]) -> list[DoctorFinding]:
+    """Return findings: what the demonstrations recorded, and a policy learned, is not what the suite shows."""
+    found = []
+    for each in compared:
+        most = _MOST_STATE if each.name == STATE else _MOST_GREY
+        unit = "" if each.name == STATE else " grey levels"
+        numbers = {"difference": each.difference, "before": each.before}
+        if each.reading != "the same":
+            told = f"recorded and shown differ by {each.before:.3g}{unit}, and {each.reading} by {each.difference:.3g}"
+            cause = f"{each.name} was recorded {each.reading}, and the suite shows it otherwise"
+            lines = (f"a policy that was trained on these demonstrations needs {each.name} {each.reading}",)
+            sure = "certain" if each.difference < most else "possible"
+            found.append(DoctorFinding(RECORDED_OTHERWISE, cause, told, sure, lines, numbers))
+        elif each.difference > most:
+            told = f"recorded and shown differ by {each.difference:.3g}{unit}, and no reading that was tried by less"
+            lines = ("look at both, side by side, on the page",)
+            cause = f"{each.name} was recorded otherwise than the suite shows it"
+            found.append(DoctorFinding(RECORDED_OTHERWISE, cause, told, "possible", lines, numbers))
+    return found
+
+
+# Closed loop.
+
+
+def run_closed_loop(
+    policy: Policy | BatchPolicy,
+    demonstrations: Sequence[RecordedDemonstration],
+    count: int,
+    pool: WorldPool,
+    proposal: Proposal | None,
+    told: Told,
+) -> ClosedLoop:
+    """Run episodes of the demonstrated tasks as wired today and, if something is proposed, as proposed."""
+    one = policy_of_one(policy)
+    tasks = {each.task.name: each.task for each in demonstrations}
+    cases = [
+        (Case(task.suite, task.name, seed, task_level=task.task_level), task)
+        for seed in range(count)
+        for task in tasks.values()
+    ][:count]
+    conditions = Conditions("doctor", premises=False)
+    outcomes: list[list[bool]] = []
+    wired = {"as wired today": one} | ({} if proposal is None else {"as proposed": proposal.wrap(one)})
+    for name, each in wired.items():
+        outcomes.append([])
+        for number, (case, task) in enumerate(cases):
+            told(f"closed loop {name}: episode {number + 1} of {len(cases)}, {case.id}")
+            record = run_episode(case, task, each, pool, conditions).record
+            outcomes[-1].append(record.outcome == "success")
+    return ClosedLoop(tuple(case.id for case, _ in cases), *map(tuple, outcomes))
+
+
+def _with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
+    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds."""
+    if not diagnosis.is_well or sum(closed.today) > 0 or not diagnosis.questions:
+        return diagnosis
+    told = f"0 of {len(closed.cases)} episodes succeed, though along demonstrations its actions are right"
+    lines = (
+        "small errors add up: check the number of executed steps (--vla-replan), the step budget, settle steps and "
+        "control rate (--vla-evaluator), and latency",
+    )
+    finding = DoctorFinding(CLOSED_LOOP, "it fails in closed loop alone", told, "possible", lines)
+    return replace(diagnosis, findings=(finding,))
