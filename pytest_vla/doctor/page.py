@@ -1,6 +1,5 @@
-"""An examination as one HTML page that loads nothing, and as JSON."""
+"""An examination as one HTML page that loads nothing."""
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -11,7 +10,18 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pytest_vla.doctor.findings import CODES, ClosedLoop, Compared, Diagnosis, DoctorFinding, Examination
+from pytest_vla.doctor.findings import (
+    CODES,
+    PROPOSED,
+    TODAY,
+    WELL,
+    ClosedLoop,
+    Compared,
+    Diagnosis,
+    DoctorFinding,
+    Examination,
+    finite,
+)
 from pytest_vla.doctor.fits import DIMENSIONS
 from pytest_vla.reports.blocks import Cell, Column, Sentence, Table, table_of
 from pytest_vla.reports.blocks import notes as note_sentences
@@ -20,8 +30,6 @@ from pytest_vla.reports.html.parts import Drawings, Lines, Page, PageBlock, Page
 from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import counted
-
-TODAY, PROPOSED = "today", "proposed"
 
 EXPLAINED = (
     "Explained variance compares the policy's actions with the demonstrated ones, after clipping to [-1, 1]. 100%: "
@@ -74,17 +82,18 @@ def _page(examination: Examination) -> Page:
 
 def _cards(examination: Examination) -> Iterator[tuple[str, PageBlock]]:
     for number, finding in enumerate(examination.diagnosis.findings, 1):
-        yield f"{number}. {CODES.get(finding.code, finding.code)}", _finding_block(finding)
+        yield f"{number}. {finding.code}, confidence: {finding.confidence}", _finding_block(finding)
     if examination.adapter:
-        told = "An adapter that makes all proposed changes:"
+        told = "An adapter that makes all proposed changes (`yours` is the policy as it is):"
         yield "Adapter", PageBlock(content=(Sentence(told), Lines("\n".join(examination.adapter))), is_wide=True)
 
 
 def _finding_block(finding: DoctorFinding) -> PageBlock:
-    look = "good" if finding.code == "VLA-D001" else "bad"
-    verdict = Markup('<p class="verdict {}">{}: {}</p>').format(look, finding.code, finding.cause)
-    content: list[Any] = [Drawings((verdict,)), Sentence(f"Evidence: {finding.evidence}.")]
-    content.append(Sentence(f"Confidence: {finding.confidence}."))
+    meaning = CODES.get(finding.code, "")
+    verdict = Markup('<p class="verdict {}">{}</p>').format("good" if finding.code == WELL else "bad", finding.cause)
+    content: list[Any] = [Drawings((verdict,))]
+    content += [Sentence(f"{finding.code} means: {meaning}.")] if meaning not in ("", finding.cause) else []
+    content.append(Sentence(f"Evidence: {finding.evidence.rstrip('.')}."))
     if finding.lines:
         content += [Sentence("To mend it:"), Lines("\n".join(finding.lines))]
     if numbers := [(name, value) for name, value in finding.numbers.items() if math.isfinite(value)]:
@@ -112,11 +121,13 @@ def _sections(examination: Examination) -> Iterator[PageSection]:
 
 def _fit_blocks(diagnosis: Diagnosis) -> Iterator[PageBlock]:
     shares = [diagnosis.by_dimension.get(name, ()) for name in (TODAY, PROPOSED)]
-    rows: list[tuple[Cell, ...]] = [("all", *map(_number, diagnosis.explained))]
-    rows += [(name, *(_number(some[at]) if at < len(some) else None for some in shares)) for at, name in _dimensions()]
-    rows += [(f"yardstick: {name}", _number(share), None) for name, share in diagnosis.yardsticks.items()]
-    columns = (Column("dimension"), *(Column(head, _SHARE, 100.0) for head in ("as wired today, %", "as proposed, %")))
-    table = Table("Explained variance by dimension of the action", columns, tuple(rows))
+    rows: list[tuple[Cell, ...]] = [("all", *map(finite, diagnosis.explained))]
+    rows += [
+        (name, *(finite(some[at]) if at < len(some) else None for some in shares)) for at, name in enumerate(DIMENSIONS)
+    ]
+    rows += [(f"yardstick: {name}", finite(share), None) for name, share in diagnosis.yardsticks.items()]
+    columns = (Column("dimension"), *(Column(head, _SHARE, 100.0) for head in ("today, %", "proposed, %")))
+    table = Table("Explained variance by dimension of the action, as wired today and as proposed", columns, tuple(rows))
     unmoved = "A dash: the demonstrations hardly move this dimension, so it is not judged."
     yield PageBlock(content=(Sentence(EXPLAINED), table, *note_sentences([unmoved])))
     if drawn := _plots(diagnosis):
@@ -126,11 +137,6 @@ def _fit_blocks(diagnosis: Diagnosis) -> Iterator[PageBlock]:
         )
         legend = Drawings((_LEGEND.format(Markup() if _is_unchanged(diagnosis) else _PROPOSED_KEY),))
         yield PageBlock("Demonstrated and answered actions", (Sentence(told), legend, Drawings(tuple(drawn))))
-
-
-def _dimensions() -> Iterator[tuple[int, str]]:
-    """Yield the place and the name of each dimension."""
-    return enumerate(DIMENSIONS)
 
 
 def _plots(diagnosis: Diagnosis) -> list[Markup]:
@@ -144,7 +150,7 @@ def _plots(diagnosis: Diagnosis) -> list[Markup]:
     if not _is_unchanged(diagnosis):
         series[PROPOSED] = (shown, _rows(answers.get(PROPOSED, ())))
     series = {name: both for name, both in series.items() if both[0].shape == both[1].shape}
-    return [_plot(at, name, series, diagnosis) for at, name in _dimensions()] if series and len(shown) else []
+    return [_plot(at, name, series, diagnosis) for at, name in enumerate(DIMENSIONS)] if series and len(shown) else []
 
 
 def _is_unchanged(diagnosis: Diagnosis) -> bool:
@@ -166,8 +172,8 @@ def _plot(
     diagnosis: Diagnosis,
 ) -> Markup:
     """Draw the demonstrated values of a dimension across, and the answers up."""
-    finite = np.concatenate([shown[:, at] for shown, _ in series.values()])
-    most = 1.15 * max(float(np.abs(finite[np.isfinite(finite)]).max(initial=0.0)), 1e-3)
+    every = np.concatenate([shown[:, at] for shown, _ in series.values()])
+    most = 1.15 * max(float(np.abs(every[np.isfinite(every)]).max(initial=0.0)), 1e-3)
 
     def placed(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return (np.clip(values / most, -1, 1) + 1) / 2 * _SIZE
@@ -175,8 +181,8 @@ def _plot(
     told = []
     for which in series:
         shares = diagnosis.by_dimension.get(which, ())
-        share = _number(shares[at]) if at < len(shares) else None
-        told.append(f"{which} {'not judged' if share is None else f'{share:.0%}'}")
+        share = finite(shares[at]) if at < len(shares) else None
+        told.append(f"{which} {'-' if share is None else f'{share:.0%}'}")
     inside = framed(name, f"explained: {', '.join(told)}")
     left, top, right, bottom = _LEFT, _TOP, _LEFT + _SIZE, _TOP + _SIZE
     for x1, y1, x2, y2 in ((left, top, left, bottom), (left, bottom, right, bottom)):
@@ -207,7 +213,7 @@ def _compared_blocks(compared: Sequence[Compared]) -> Iterator[PageBlock]:
         *(Column("observation"), Column("difference as it is", ".3g")),
         *(Column("what makes ours fit best", is_left=True), Column("difference then", ".3g")),
     )
-    rows = tuple((each.name, _number(each.before), each.reading, _number(each.difference)) for each in compared)
+    rows = tuple((each.name, finite(each.before), each.reading, finite(each.difference)) for each in compared)
     about = (
         "What the demonstrations recorded, beside what the suite shows in the same simulator states. The difference of "
         "a picture is the mean over pixels, in grey levels of 255. The difference of a state is its largest value."
@@ -233,10 +239,10 @@ def _tried_block(diagnosis: Diagnosis) -> PageBlock:
         *(Column("wiring"), Column("code", is_left=True), Column("gain, points", "+.1f", 100.0)),
         *(Column("95%", "+.1f", 100.0), Column("questions"), Column("refused", is_left=True, is_optional=True)),
     )
-    ranked = sorted(diagnosis.tried, key=lambda each: -math.inf if _number(each.gain) is None else each.gain or 0.0)
+    ranked = sorted(diagnosis.tried, key=lambda each: -math.inf if finite(each.gain) is None else each.gain or 0.0)
     rows: list[tuple[Cell, ...]] = []
     for each in reversed(ranked):
-        gain, low, high = map(_number, (each.gain, each.low, each.high))
+        gain, low, high = map(finite, (each.gain, each.low, each.high))
         interval = None if gain is None or low is None or high is None else (low, high)
         rows.append((each.name, each.code, gain, interval, each.questions, each.refused))
     about = (
@@ -259,7 +265,7 @@ def _replayed_block(examination: Examination) -> PageBlock:
         *(Column("actions read"), Column("succeeded"), Column("demonstrations")),
         Column("drift of the hand, mm", ".1f"),
     )
-    rows = tuple((each.reading, each.succeeded, each.count, _number(each.drift_mm)) for each in examination.replayed)
+    rows = tuple((each.reading, each.succeeded, each.count, finite(each.drift_mm)) for each in examination.replayed)
     about = (
         "Recorded actions, executed from the recorded starts without a policy. If few succeed as recorded, the "
         "simulator or the reading of the actions differs from where they were recorded. The drift is the median "
@@ -284,48 +290,8 @@ def _closed_loop_block(ran: ClosedLoop) -> PageBlock:
 def _about_blocks(examination: Examination) -> Iterator[PageBlock]:
     yield block_of(notes=examination.notes)
     if examination.seconds:
-        rows: list[tuple[Cell, ...]] = [(name, _number(each)) for name, each in examination.seconds.items()]
-        rows.append(("total", _number(sum(examination.seconds.values()))))
+        rows: list[tuple[Cell, ...]] = [(name, finite(each)) for name, each in examination.seconds.items()]
+        rows.append(("total", finite(sum(examination.seconds.values()))))
         yield block_of(tables=[Table("Seconds by step", (Column("step"), Column("seconds", ".1f")), tuple(rows))])
     names = "\n".join(examination.demonstrations)
     yield PageBlock(counted(len(examination.demonstrations), "demonstration"), (Lines(names),), is_open=False)
-
-
-def _number(value: float | None) -> float | None:
-    """Return a finite number, or None."""
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-# JSON.
-
-_PICTURES = ("answers", "ours", "recorded")
-
-
-def examination_table(examination: Examination) -> dict[str, Any]:
-    """Return an examination for JSON: without pictures and answers, and with None for numbers that are not finite.
-
-    The keys are the attributes of `Examination`. In addition, the diagnosis has ``is_well``, ``dimensions`` (the names
-    of the numbers of ``by_dimension``), and ``explained`` by "today" and "proposed"; a finding has ``meaning``.
-    """
-    table: dict[str, Any] = _plain(examination)
-    diagnosis = table["diagnosis"]
-    diagnosis["is_well"] = examination.diagnosis.is_well
-    diagnosis["dimensions"] = list(DIMENSIONS)
-    diagnosis["explained"] = dict(zip((TODAY, PROPOSED), diagnosis["explained"], strict=True))
-    for finding in diagnosis["findings"]:
-        finding["meaning"] = CODES.get(finding["code"], "")
-    return table
-
-
-def _plain(value: Any) -> Any:
-    """Return dataclasses as dicts, sequences as lists, and numbers of numpy as Python's."""
-    if dataclasses.is_dataclass(value):
-        names = (field.name for field in dataclasses.fields(value))
-        return {name: _plain(getattr(value, name)) for name in names if name not in _PICTURES}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return _number(value) if isinstance(value, float) else value

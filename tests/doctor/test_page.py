@@ -20,8 +20,9 @@ from pytest_vla.doctor.findings import (
     Examination,
     Replayed,
     Tried,
+    examination_table,
 )
-from pytest_vla.doctor.page import examination_table, write_page
+from pytest_vla.doctor.page import write_page
 from pytest_vla.errors import VlaError
 from tests.support.page import Parsed
 
@@ -101,7 +102,7 @@ def page(examination: Examination, folder: Path) -> tuple[str, Parsed]:
 
 def test_the_page_has_the_result_first_and_every_number(tmp_path: Path) -> None:
     text, found = page(made(), tmp_path)
-    places = [text.index(f">{code}: ") for code in ("VLA-D010", "VLA-D040")]
+    places = [text.index(f". {code}, ") for code in ("VLA-D010", "VLA-D040")]
     assert places == sorted(places)
     assert places[-1] < text.index('id="fit"') < text.index('id="wirings"')
     assert html.escape("chunk[:, 6] *= -1") in text
@@ -173,7 +174,7 @@ def test_a_page_of_nearly_nothing_is_written(tmp_path: Path) -> None:
     for answers in ({}, {"shown": np.full((3, 7), NAN), "today": np.full((3, 7), 1e300), "proposed": np.zeros((9, 7))}):
         nothing = Diagnosis((well,), (NAN, NAN), {}, {}, (), {}, 0, answers)
         text, found = page(Examination("m", "s", (), nothing), tmp_path)
-        assert f">{WELL}: " in text
+        assert f"1. {WELL}, " in text
         assert "nan" not in [cell for row in found.rows for cell in row]
         assert set(found.ids) >= {"fit", "about"}
         assert set(found.ids).isdisjoint({"observations", "wirings", "replays", "closed-loop"})
@@ -215,9 +216,8 @@ def test_the_json_has_every_number_and_no_picture() -> None:
 
 
 def test_numbers_of_numpy_are_pythons() -> None:
-    diagnosis = dataclasses.replace(
-        made().diagnosis, explained=(np.float64(0.5), np.float32("inf")), questions=np.int64(3)
-    )
+    numbers: dict[str, Any] = {"explained": (np.float64(0.5), np.float32("inf")), "questions": np.int64(3)}
+    diagnosis = dataclasses.replace(made().diagnosis, **numbers)
     table = json.loads(json.dumps(examination_table(made(diagnosis=diagnosis))))
     assert table["diagnosis"]["explained"] == {"today": 0.5, "proposed": None}
     assert table["diagnosis"]["questions"] == 3
