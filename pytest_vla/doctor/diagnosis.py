@@ -230,7 +230,7 @@ def diagnose_windows(
         tuple(search.tried.values()),
         search.same,
         search.questions,
-        {"shown": pairs.shown, "today": first.answered, "proposed": pairs.answered},
+        {"shown": pairs.shown, "shown_today": first.shown, "today": first.answered, "proposed": pairs.answered},
         Proposal() if known < KNOWN else Proposal(tuple(each for each, _ in chosen), output),
     )
 

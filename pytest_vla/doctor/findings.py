@@ -1,7 +1,8 @@
 """What the doctor may find: a stable code for each cause, with the evidence and the lines that mend it."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 WELL, WORLD, UNKNOWN, SOME_TASKS, CLOSED_LOOP = "VLA-D001", "VLA-D002", "VLA-D060", "VLA-D061", "VLA-D070"
@@ -103,7 +104,8 @@ class Diagnosis:
         tried: the wirings.
         same: names of wirings that the demonstrations cannot tell apart from a proposed one, by its name.
         questions: how often the policy was asked.
-        answers: (m, 7) by "shown", "today" and "proposed", for figures.
+        answers: (m, 7) by "today" and "proposed", for figures, with the demonstrated actions of the same rows by
+            "shown_today" and "shown": they differ if what is proposed shifts actions in time.
         proposal: `pytest_vla.doctor.diagnosis.Proposal`, which makes the proposed changes.
     """
 
@@ -201,3 +203,45 @@ class Examination:
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     adapter: tuple[str, ...] = ()
+
+
+TODAY, PROPOSED = "today", "proposed"
+"""The keys of `Diagnosis.by_dimension` and `Diagnosis.answers`: as wired today, and as proposed."""
+
+_NOT_TEXT = ("answers", "ours", "proposal", "recorded")
+
+
+def examination_table(examination: Examination) -> dict[str, Any]:
+    """Return an examination for JSON: without pictures and answers, and with None for numbers that are not finite.
+
+    The keys are the attributes of `Examination`. In addition, the diagnosis has ``is_well``, ``dimensions`` (the names
+    of the numbers of ``by_dimension``), and ``explained`` by "today" and "proposed"; a finding has ``meaning``.
+    """
+    from pytest_vla.doctor.fits import DIMENSIONS
+
+    table: dict[str, Any] = _plain(examination)
+    diagnosis = table["diagnosis"]
+    diagnosis["is_well"] = examination.diagnosis.is_well
+    diagnosis["dimensions"] = list(DIMENSIONS)
+    diagnosis["explained"] = dict(zip((TODAY, PROPOSED), diagnosis["explained"], strict=True))
+    for finding in diagnosis["findings"]:
+        finding["meaning"] = CODES.get(finding["code"], "")
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Return dataclasses as dicts, sequences as lists, and numbers of numpy as Python's."""
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if each.name not in _NOT_TEXT}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    # numpy's numbers.
+    value = value.item() if hasattr(value, "item") else value
+    return finite(value) if isinstance(value, float) else value
+
+
+def finite(value: float | None) -> float | None:
+    """Return a finite number, or None."""
+    return None if value is None or not math.isfinite(value) else float(value)
