@@ -200,8 +200,8 @@ def diagnose_windows(
     if has_language is not False and not any(each.finding.code == NO_LANGUAGE for each in ignored):
         other = _other_task(search, [each for each, _ in chosen], answers, output)
         if other is not None:
-            gain, finding, answers = other
-            ranked.append((gain, finding))
+            gained, finding, answers = other
+            ranked.append((gained, finding))
             output = _output_of(search, answers)
     pairs = output.pairs(answers, steps)
     final = as_executed(pairs)
@@ -447,7 +447,7 @@ def _best_input(
     finalists = []
     for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
         result = tried(candidates[number], search.windows, current)
-        if result is not None and result[2].low > 0 and result[2].value > LEAST_GAIN:
+        if result is not None and result[2].likely > 0 and result[2].value > LEAST_GAIN:
             finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
@@ -588,7 +588,7 @@ def _other_task(
 ) -> tuple[float, DoctorFinding, Answers] | None:
     """Return a finding and better answers if other tasks' instructions fit better, one for each demonstration."""
     texts = list(dict.fromkeys(each.instruction for each in search.windows))
-    if len(texts) < 2 or score(_best_fit(answers, Output(), search.steps)) > _FITS_WELL:
+    if len(texts) < 2 or score(as_executed(answers.pairs(search.steps)), range(6)) > _FITS_WELL:
         return None
     everyone = [answers]
     for shift in range(1, len(texts)):
