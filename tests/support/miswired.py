@@ -536,7 +536,7 @@ MISWIRINGS = (
     _state("state-mm", "The position in millimetres.", lambda s: np.array([*s[:3] * 1000, *s[3:]])),
     _wired(STATE, "state-joints", "Seven joint positions and the gripper's opening in place of the pose.",
            (STATE, JOINTS), (JOINTS,), observe=_joints),
-    _wired(STATE, "state-controller", "The controller's pose of a moment ago in place of the observation's.",
+    _wired(STATE, "state-controller", "The controller's pose, turned by 90 degrees, in place of the observation's.",
            (STATE, CONTROLLER_POS), (CONTROLLER_POS, CONTROLLER_MAT), observe=_controller),
     _gripper("gripper-sign", "The gripper's sign: it opens where it should close.", lambda g: -g),
     _gripper("gripper-01-closes", "The gripper in [0, 1], where 1 closes: it never opens.", lambda g: (g + 1) / 2),
