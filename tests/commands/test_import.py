@@ -14,6 +14,7 @@ from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
 from pytest_vla.metrics.language import subjects
+from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
@@ -382,3 +383,31 @@ def test_a_log_as_the_baseline_is_not_the_last_run_that_is_judged(
     assert main(["gate", *runs, f"--baseline={openpi_log('old.txt', 4)}", "--json"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")
+
+
+def test_two_logs_of_one_model_are_apart_if_they_have_the_same_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        Path(name, "pi0").mkdir(parents=True)
+    files = [openpi_log("one/pi0/log.txt", 4), openpi_log("two/pi0/log.txt", 60)]
+    assert main(["report", *map(str, files), "--format=json"]) == 0
+    found = {each["model"]: each["success"]["sr"] for each in json.loads(capsys.readouterr().out)["models"]}
+    assert sorted(round(rate) for rate in found.values()) == [70, 98]
+    assert {*found} == {f"pi0 (run {name})" for name in run_names(Path(".vla"))}
+    assert main(["report", *map(str, files)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"note: the log {path}" in shown for path in files)
+    # Of one evaluator, two logs are apart as well beside one of another.
+    import_log(write(Path("oft.txt"), text_log("openvla-oft", "libero_goal", outcomes("libero_goal"))), "--model=pi0")
+    names = {name for name, _ in by_model(records_of(Path(".vla")))}
+    assert len(names) == 3
+    assert all("evaluator " in name and "run " in name for name in names)
+
+
+def test_logs_of_different_tasks_are_one_row_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = outcomes("libero_goal", 10, 3)
+    for name, texts in (("a.txt", [*whole][:4]), ("b.txt", [*whole][4:])):
+        import_log(write(Path(name), text_log("openpi", "libero_goal", {t: whole[t] for t in texts})), "--model=m")
+    capsys.readouterr()
+    assert main(["report"]) == 0
+    shown = capsys.readouterr().out
+    assert "=== m, libero_goal, evaluator openpi ===\nnote: 2 logs together: a.txt, b.txt" in shown
