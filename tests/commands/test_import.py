@@ -18,6 +18,7 @@ from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
+from pytest_vla.reports.loaded import load
 from pytest_vla.run.selection import _seeds_of_baseline
 from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.variations import read_para_log, variation_of
@@ -398,7 +399,7 @@ def test_two_logs_of_one_model_are_apart_if_they_have_the_same_cases(capsys: pyt
     assert all(f"note: the log {path}" in shown for path in files)
     # Of one evaluator, two logs are apart as well beside one of another.
     import_log(write(Path("oft.txt"), text_log("openvla-oft", "libero_goal", outcomes("libero_goal"))), "--model=pi0")
-    names = {name for name, _ in by_model(records_of(Path(".vla")))}
+    names = {name for name, _ in by_model(load([], Path(".vla")).records)}
     assert len(names) == 3
     assert all("evaluator " in name and "run " in name for name in names)
 

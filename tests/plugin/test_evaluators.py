@@ -87,6 +87,19 @@ def test_what_cannot_be_is_refused_before_anything_runs(arguments: tuple[str, ..
     result.stderr.fnmatch_lines([told])
 
 
+def test_an_evaluator_of_the_ini_file_is_named_where_it_does_not_fit(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_evaluator = openpi")
+    told = "*no protocol for tabletop*--vla-evaluator=ours, which overrides vla_evaluator = openpi in *tox.ini*"
+    vla("--vla-suite=tabletop", STILL).stderr.fnmatch_lines([told])
+    project.makepyfile(
+        "import pytest\n@pytest.mark.vla(suite='tabletop', seeds=1)\ndef test_own(rollout):\n    assert rollout\n"
+    )
+    vla(STILL).stdout.fnmatch_lines([f"*test_own: @pytest.mark.vla: {told}"])
+    typed = vla(STILL, "--vla-evaluator=openpi").stdout.str()
+    assert "no protocol for tabletop" in typed
+    assert "ini" not in typed.partition("no protocol")[2].partition("short test summary")[0]
+
+
 def test_a_policy_may_imply_its_evaluator(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(
         "from pytest_vla.entries import PolicyEntry\n"
