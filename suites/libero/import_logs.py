@@ -267,7 +267,8 @@ def _tasks_of(texts: Sequence[tuple[str, str]], tasks: "Sequence[Task]", suite: 
         if _key(text) not in places:
             near = did_you_mean(_key(text), places)
             others = [name for name in _suites_with([text]) if name != suite]
-            hint = f" It is a task of {', '.join(others)}: use --suite=NAME." if others else near
+            mend = "Use --suite=NAME, or correct the suite's name in a copy of the log if the log has one"
+            hint = f" It is a task of {', '.join(others)}. {mend}" if others else near
             raise VlaError(f"{where}: {suite} has no task {printable(repr(text)[:200])}.{hint}")
     wanted = [places[_key(text)] for text, _ in texts]
     if all(len(each) == 1 for each in wanted):
@@ -304,11 +305,17 @@ def _first_fit(wanted: Sequence[Sequence[int]]) -> list[int]:
 
 def _chosen_suite(texts: Sequence[str], said: str, options: argparse.Namespace, where: str, name: str = "") -> str:
     """Return the suite's name: what the file says, ``--suite``, the file's name, or the only one with these tasks."""
+    from pytest_vla.plan.manifests import is_suite
+
     given = options.suite or ""
-    if said and given and said != given:
-        raise VlaError(f"{where}: the log is of {printable(said)}, and --suite={given} was given")
+    if said and given and said != given and is_suite(said):
+        raise VlaError(
+            f"{where}: the log's suite is {printable(said)}, and --suite={given} was given. Leave --suite out; if the "
+            f"log is wrong, replace {printable(said)} by {given} in a copy of it"
+        )
     if said or given:
-        return said or given
+        # A script's own name of a suite, such as libero_goal_no_noops, is no suite's here.
+        return given or said
     named = [suite for suite in _SUITES if re.search(rf"(?<![A-Za-z0-9]){suite}(?![A-Za-z0-9])", name)]
     if len(named) == 1:
         return named[0]

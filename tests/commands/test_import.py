@@ -210,7 +210,7 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     (logs / "m_seed8" / "eval1.json").unlink()
     with pytest.raises(VlaError, match=r"no eval0\.json or similar, nor in its subfolders"):
         import_log(tmp_path, "--format=libero-para")
-    with pytest.raises(VlaError, match=r"is not recognised as a log\. Formats: .*libero-para"):
+    with pytest.raises(VlaError, match=r"no file in it is a log\. Formats: .*libero-para"):
         import_log(tmp_path)
 
 
@@ -412,3 +412,33 @@ def test_logs_of_different_tasks_are_one_row_and_named(capsys: pytest.CaptureFix
     assert main(["report"]) == 0
     shown = capsys.readouterr().out
     assert "=== m, libero_goal, evaluator openpi ===\nnote: 2 logs together: a.txt, b.txt" in shown
+
+
+def test_each_log_below_a_folder_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "all" / "pi0").mkdir(parents=True)
+    (tmp_path / "all" / ".hidden").mkdir()
+    (tmp_path / "all" / "x" / "y").mkdir(parents=True)
+    good = openpi_log("all/a.txt", 4)
+    text = good.read_text()
+    for name in ("copy.txt", "pi0/log.txt", ".hidden/b.txt"):
+        (tmp_path / "all" / name).write_text(text.replace("INFO:root:\n", "INFO:root: \n") if "log" in name else text)
+    (tmp_path / "all" / "cut.txt").write_text(text[: len(text) // 2])
+    (tmp_path / "all" / "video.mp4").write_bytes(bytes(range(256)))
+    log(tmp_path / "all" / "x" / "y" / "m_seed7", {})
+    (tmp_path / "all" / "link.txt").symlink_to(good.resolve())
+    assert main(["import", "all"]) == 1
+    said = capsys.readouterr()
+    runs = [line for line in said.out.splitlines() if line.startswith("run ")]
+    assert [line.split(" by ")[1].split(",")[0] for line in runs] == ["a", "m", "pi0"]
+    assert f"{Path('all', 'copy.txt')} is already in .vla" in said.out
+    assert "all: 1 file is no log: video.mp4" in said.out
+    assert "1 file was not imported" in said.err
+    assert "cut.txt: the log is not finished" in said.err
+    # What is there is skipped; the rest is imported by the options that it needs.
+    assert main(["import", "all", "--allow-unfinished"]) == 0
+    assert len(run_names(Path(".vla"))) == 4
+    assert main(["import", "all", "all/a.txt"]) == 1
+    assert "import them apart" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(VlaError, match="empty: no file in it is a log"):
+        import_log("empty")

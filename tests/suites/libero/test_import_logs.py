@@ -272,8 +272,12 @@ def test_the_suite_is_said_or_the_only_one_with_the_tasks(tmp_path: Path) -> Non
         "openvla", "libero_goal", {"turn on the stove": [True], "push the plate to the front of the stove": [True]}
     )
     assert len(records(write(tmp_path / "b.txt", both.partition("\n")[2]))) == 2
-    with pytest.raises(VlaError, match="is of libero_goal, and --suite=libero_10"):
+    with pytest.raises(VlaError, match=r"is libero_goal, and --suite=libero_10.*Leave --suite out"):
         records(write(tmp_path / "c.txt", both), suite="libero_10")
+    own = write(tmp_path / "d.txt", both.replace("libero_goal", "libero_goal_no_noops"))
+    with pytest.raises(VlaError, match=r"libero_goal_no_noops.*--suite=NAME"):
+        records(own)
+    assert {record.suite for record in records(own, suite="libero_goal")} == {"libero_goal"}
     with pytest.raises(VlaError, match=r"libero_10 has no task .*It is a task of libero_goal, libero_90"):
         records(path, suite="libero_10")
 
