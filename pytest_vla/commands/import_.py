@@ -29,7 +29,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     formats = "; ".join(f"{name}: {entry.about}" for name, entry in entries.items())
     parser.epilog = (
         f"Formats, found by content: {formats}. A log becomes a run with one record for each episode, and is stored "
-        "whole or not at all; the files of one command become one run, and each log below a folder one of its own. Use `pytest-vla report`, `gate`, `baseline` and "
+        "whole or not at all; the files of one command become one run, and each log below a folder one of its own. "
+        "Use `pytest-vla report`, `gate`, `baseline` and "
         "`plan` on it, or give them the file itself. Logs have no trajectories, so metrics of paths are missing. "
         "Packages add formats by the hook pytest_vla_importers."
     )

@@ -68,8 +68,8 @@ def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
     """Group records by policy and suite: policies in order of occurrence, suites by name.
 
     If a policy ran the same cases under several conditions (versions of its file, replan lengths, simulators), no
-    number mixes them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``. So has each of several
-    imported logs with the same cases, since logs do not say whether their policies are equal.
+    number mixes them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``. So has each of
+    several imported logs with the same cases, since logs do not say whether their policies are equal.
     """
     found = list(records)
     grouped: dict[str, dict[str, list[Record]]] = {}

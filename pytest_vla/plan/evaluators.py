@@ -78,8 +78,8 @@ class Evaluator:
         if (budget := self._budget(task)) is None:
             raise VlaError(
                 f"the evaluator {self.name} has no protocol for {task.suite}: it is for {', '.join(self.max_steps)} "
-                f"and suites with their tasks. Leave {task.suite} out (if a test is marked for it, name other files), or "
-                f"use --vla-evaluator={OWN_EVALUATOR}"
+                f"and suites with their tasks. Leave {task.suite} out (if a test is marked for it, name other files), "
+                f"or use --vla-evaluator={OWN_EVALUATOR}"
             )
         drawn = {"init_states": SEEDS} if self.protocol.get("starts") == DRAWN else {}
         return with_protocol(task, **{**self.protocol, **drawn, "max_steps": budget, "evaluator": self.name})
