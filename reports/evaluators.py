@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -29,7 +28,7 @@ from pytest_vla.metrics.time_to_success import (
     verdict_of,
 )
 from pytest_vla.plan.choices import EITHER
-from pytest_vla.plan.evaluators import Evaluator, built_in_evaluators
+from pytest_vla.plan.evaluators import PUBLISHED, Evaluator, as_spelt, built_in_evaluators
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
@@ -55,9 +54,6 @@ from pytest_vla.util.text import counted, did_you_mean, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-PUBLISHED = Path(__file__).parents[1] / "suites" / "libero" / "published.toml"
-"""The published numbers, with their sources."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ def published_number(name: str) -> PublishedNumber:
     known = published_numbers()
     if name not in known:
         raise VlaError(
-            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(name, known)} Names: "
+            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(as_spelt(name), known)} Names: "
             f"{', '.join(known)}"
         )
     return known[name]

@@ -318,10 +318,14 @@ def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -
     assert main(["gate", str(worse), f"--baseline={old}", "--json"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")
+    # Nobody can run a log in rounds.
+    assert main(["gate", str(openpi_log("near.txt", 5, n=2)), f"--baseline={old}"]) == 0
+    assert "inconclusive" in (told := capsys.readouterr().out)
+    assert "sequential" not in told
     assert main(["gate", str(same), f"--baseline={old}", "--require=no-worse"]) == 0
     assert "note" not in capsys.readouterr().out
     # Each is a run, and is imported once.
-    assert len(run_names(Path(".vla"))) == 3
+    assert len(run_names(Path(".vla"))) == 4
     assert main(["baseline", "save", str(old), "-o", "b.json"]) == 0
     assert main(["gate", str(worse), "--baseline=b.json"]) == 1
     assert str(old.resolve()) not in Path("b.json").read_text()
@@ -334,7 +338,7 @@ def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -
         200,
         98.0,
     )
-    assert len(run_names(Path(".vla"))) == 3
+    assert len(run_names(Path(".vla"))) == 4
 
 
 def test_a_log_as_the_baseline_of_a_run_says_the_seeds() -> None:

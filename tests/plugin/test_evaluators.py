@@ -59,6 +59,9 @@ def test_success_that_lasts_is_in_the_record(vla: Run, project: pytest.Pytester)
     (record,) = last_records(project).values()
     assert (record.protocol["success"], record.steps) == ("end", 20)
     assert record.metrics["first_success_step"] < 20
+    vla(*STOVE, "--vla-model=policies:straight", ONE, "--vla-success=held:1").assert_outcomes(passed=1)
+    (record,) = last_records(project).values()
+    assert "success" not in record.protocol, "the same as first, which is usual"
 
 
 def test_a_file_of_the_projects_own_is_an_evaluator(vla: Run, project: pytest.Pytester) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.evaluators import built_in_evaluators, load_evaluator
+from pytest_vla.plan.evaluators import PUBLISHED, built_in_evaluators, load_evaluator
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import with_protocol
 from pytest_vla.records.record import Record
 from pytest_vla.reports import figures
-from pytest_vla.reports.evaluators import PUBLISHED, make_budgets, published_number, published_numbers
+from pytest_vla.reports.evaluators import make_budgets, published_number, published_numbers
 from pytest_vla.reports.loaded import load
 from pytest_vla.util.documents import read_toml
 from tests.support.data import needs_data
