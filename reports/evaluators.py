@@ -131,8 +131,8 @@ def published_number(name: str) -> PublishedNumber:
     known = published_numbers()
     if name not in known:
         raise VlaError(
-            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(as_spelt(name), known)} Names: "
-            f"{', '.join(known)}"
+            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(as_spelt(name), known)} "
+            f"Names: {', '.join(known)}"
         )
     return known[name]
 
