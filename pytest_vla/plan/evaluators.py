@@ -273,7 +273,7 @@ def _protocol(path: Path, table: object) -> dict[str, Any]:
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if wrong := [*protocol_faults(values), *_wrong_numbers(values)]:
         raise VlaError(f"{path}: [protocol]: {'; '.join(wrong)}")
-    return values | ({"success": success_rule(values["success"])} if "success" in values else {})
+    return values | ({"success": success_rule(str(values["success"]))} if "success" in values else {})
 
 
 def _wrong_numbers(values: Mapping[str, Any]) -> list[str]:
