@@ -52,6 +52,8 @@ def test_the_longest_budget_holds_all_others(vla: Run, project: pytest.Pytester)
     result.stdout.fnmatch_lines(["vla: step budget 800 (libero_goal), the longest of all evaluators: *"])
     (record,) = last_records(project).values()
     assert (record.protocol["max_steps"], record.protocol.get("evaluator")) == (800, None)
+    result = vla("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-steps=longest", ONE, STILL)
+    result.stdout.fnmatch_lines(["vla: step budget 300 (tabletop), *no evaluator has a longer one"])
 
 
 def test_success_that_lasts_is_in_the_record(vla: Run, project: pytest.Pytester) -> None:
@@ -67,7 +69,9 @@ def test_success_that_lasts_is_in_the_record(vla: Run, project: pytest.Pytester)
 def test_a_file_of_the_projects_own_is_an_evaluator(vla: Run, project: pytest.Pytester) -> None:
     project.makefile(".toml", mine='extends = "openpi"\n[max_steps]\nlibero_goal = 9\n')
     project.makeini("[pytest]\nvla_evaluator = mine.toml")
-    vla(*STOVE, STILL, ONE).assert_outcomes(failed=1)
+    result = vla(*STOVE, STILL, ONE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["vla: evaluator mine, by vla_evaluator in tox.ini: *"])
     (record,) = last_records(project).values()
     assert (record.protocol["evaluator"], record.steps, record.replan) == ("mine", 9, 5)
 
