@@ -82,8 +82,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Examine the policy and print the result. Raises VlaError: it cannot be examined, or something is wrong."""
     from pytest_vla.doctor.examine import ExaminationSettings, demonstrations_of, examine
-    from pytest_vla.doctor.findings import CODES
-    from pytest_vla.doctor.page import examination_table, write_page
+    from pytest_vla.doctor.findings import CODES, examination_table
+    from pytest_vla.doctor.page import write_page
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.run.project import typed_model
 

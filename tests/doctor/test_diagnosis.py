@@ -23,7 +23,7 @@ NAMED = {
     "scaled-2": "043", "rotation-scaled": "043", "absolute": "045", "translation-hand-frame": "046",
     "rotation-hand-frame": "046", "action-rotation-first": "047", "action-gripper-first": "047",
     "action-xy-swapped": "047", "action-base-turned": "046 047", "other-statistics": "044",
-    "minmax-for-quantiles": "044 043", "normalised": "044 043", "other-instruction": "031", "underscores": "030 032",
+    "minmax-for-quantiles": "044 043", "normalised": "044 043", "other-instruction": "030 031", "underscores": "030 032",
     "empty": "030", "fixed-instruction": "030", "chunk-early": "050", "chunk-late": "050", "every-second": "051",
     "each-twice": "051", "stale": "050",
 }  # fmt: skip

@@ -22,7 +22,9 @@ _STEPS, _COARSE = 64, 12
 def _smooth(generator: np.random.Generator, count: int, columns: int) -> Array:
     """Return smooth curves (count, columns) within [-1, 1]."""
     times = np.linspace(0, 1, count)[:, None, None]
-    waves = np.sin(2 * np.pi * (times * generator.uniform(0.5, 2.5, (1, 4, columns)) + generator.random((1, 4, columns))))
+    waves = np.sin(
+        2 * np.pi * (times * generator.uniform(0.5, 2.5, (1, 4, columns)) + generator.random((1, 4, columns)))
+    )
     return np.asarray(np.tanh((waves * generator.normal(0, 0.6, (1, 4, columns))).sum(axis=1)))
 
 
@@ -109,7 +111,10 @@ class KnowingPolicy:
         """Return coarse pictures, the state and the known words, each about as heavy as the others."""
         block = SIDE // _COARSE
         pictures = [
-            np.asarray(seen[name], dtype=np.float64).reshape(_COARSE, block, _COARSE, block, 3).mean(axis=(1, 3)).ravel()
+            np.asarray(seen[name], dtype=np.float64)
+            .reshape(_COARSE, block, _COARSE, block, 3)
+            .mean(axis=(1, 3))
+            .ravel()
             for name in (SCENE, WRIST)
         ]
         words = [float(word in instruction.split()) for word in self._words]
