@@ -633,7 +633,7 @@ def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]
         weights = np.zeros(len(fit.left))
         weights[at : at + blocks] = 1
         at += blocks
-        shares[window.instruction] = score(fit, range(7), weights)
+        shares[window.instruction] = float(np.nanmean(fit.by_dimension(weights)))
     unknown = [name for name, share in shares.items() if share < 0.1]
     if not unknown or max(shares.values()) < 0.5:
         return []

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 DIMENSIONS = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 _STILL = 0.02
 """The standard deviation of a demonstrated dimension below which it says nothing."""
-_DRAWS = 300
+_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Fit:
     judged: NDArray[np.bool_]
 
     def by_dimension(self, weights: Array | None = None) -> Array:
-        """Return the share of each dimension's variance that is explained, (7,), from -1; NaN where it is not judged.
+        """Return the share of each dimension's variance that is explained, (..., 7), from -1; NaN if it is not judged.
 
         Args:
-            weights: (b,) how often each block counts; None for once.
+            weights: (..., b) how often each block counts; None for once.
         """
         weights = np.ones(len(self.left)) if weights is None else weights
         total = weights @ self.total
@@ -73,8 +73,9 @@ class Skill:
     judged: NDArray[np.bool_]
 
     def by_dimension(self, weights: Array | None = None) -> Array:
-        """Return the absolute correlation of each dimension, (7,); NaN where it is not judged. Args as in `Fit`."""
-        sums = self.moments.sum(axis=0) if weights is None else np.tensordot(weights, self.moments, axes=1)
+        """Return the absolute correlation of each dimension, (..., 7); NaN if it is not judged. Args as in `Fit`."""
+        weights = np.ones(len(self.moments)) if weights is None else weights
+        sums = np.moveaxis(np.tensordot(weights, self.moments, axes=1), -2, 0)
         count, one, other, squares, others, product = sums
         with np.errstate(invalid="ignore", divide="ignore"):
             spread = (squares - one**2 / count) * (others - other**2 / count)
@@ -141,11 +142,17 @@ class Gain:
     likely: float
 
 
-def score(fit: Fit | Skill, dimensions: Sequence[int] = range(7), weights: Array | None = None) -> float:
+def score(fit: Fit | Skill, dimensions: Sequence[int] = range(7)) -> float:
     """Return the mean over those dimensions that are judged; NaN if none is."""
-    found = fit.by_dimension(weights)[list(dimensions)]
-    found = found[~np.isnan(found)]
-    return float(found.mean()) if len(found) else float("nan")
+    return float(_means(fit.by_dimension(), dimensions))
+
+
+def _means(shares: Array, dimensions: Sequence[int]) -> Array:
+    """Return the means (...,) over those of some dimensions (..., 7) that are no NaN."""
+    some = shares[..., list(dimensions)]
+    judged = ~np.isnan(some)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(judged, some, 0.0).sum(axis=-1) / judged.sum(axis=-1))
 
 
 def gain_of(
@@ -154,7 +161,7 @@ def gain_of(
     """Return by how much a score is better than another one of the same blocks."""
     count = len(better.moments if isinstance(better, Skill) else better.left)
     drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS).astype(np.float64)
-    values = [score(better, dimensions, each) - score(worse, dimensions, each) for each in drawn]
+    values = _means(better.by_dimension(drawn), dimensions) - _means(worse.by_dimension(drawn), dimensions)
     low, likely, high = np.nanquantile(values, [0.025, 0.1, 0.975])
     return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high), float(likely))
 

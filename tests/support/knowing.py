@@ -73,7 +73,7 @@ def made_windows(number: int = 6, seed: int = 0) -> list[Window]:
 
 
 class KnowingPolicy:
-    """A `BatchPolicy` that answers with the actions of what it was shown that is most alike, blurred by what differs."""
+    """A `BatchPolicy` that answers with the actions of what is most alike, blurred the more that differs from it."""
 
     max_batch = 64
     reads: Sequence[str] = (SCENE, WRIST, STATE)
