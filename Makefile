@@ -135,6 +135,14 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data se
 		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
 
+.PHONY: act
+act: setup .venv-lerobot/.installed ## a small ACT of lerobot in .vla/act/policy, trained on the expert's episodes of one task (half an hour on one core)
+	rm -rf .vla/act
+	$(PYTEST) -n $(WORKERS) --vla-suite=tabletop --vla-tasks=put_the_bowl_on_the_plate --vla-model=expert --vla-seeds=0-49 \
+		--vla-results=.vla/act/results
+	$(BIN)/pytest-vla export last --results=.vla/act/results --format=lerobot --pictures=image --only=success -o .vla/act/demonstrations
+	.venv-lerobot/bin/python -m tests.support.act_training .vla/act/demonstrations .vla/act/policy
+
 .venv-lerobot/.installed: lerobot.txt .venv-torch/.installed | $(STAMP)
 	$(BIN)/python scripts/side_environment.py .venv-lerobot
 	$(PIP) --python .venv-lerobot $(ADD) -r lerobot.txt

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_vla.doctor.examine import diagnose
     from pytest_vla.errors import EpisodeError, SceneError, VlaError
     from pytest_vla.evaluation import Evaluation, evaluate
     from pytest_vla.plan.manifests import load_suite
@@ -15,6 +16,7 @@ __all__ = [
     "SceneError",
     "VlaError",
     "World",
+    "diagnose",
     "evaluate",
     "load_suite",
     "parse_problem",
@@ -26,6 +28,7 @@ _HOMES = {
     "SceneError": "pytest_vla.errors",
     "VlaError": "pytest_vla.errors",
     "World": "pytest_vla.sim.world",
+    "diagnose": "pytest_vla.doctor.examine",
     "evaluate": "pytest_vla.evaluation",
     "load_suite": "pytest_vla.plan.manifests",
     "parse_problem": "pytest_vla.scene.problem",

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial
-from pathlib import Path
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -29,7 +29,7 @@ from pytest_vla.metrics.time_to_success import (
     verdict_of,
 )
 from pytest_vla.plan.choices import EITHER
-from pytest_vla.plan.evaluators import Evaluator, built_in_evaluators
+from pytest_vla.plan.evaluators import PUBLISHED, Evaluator, as_spelt, built_in_evaluators
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
@@ -55,9 +55,6 @@ from pytest_vla.util.text import counted, did_you_mean, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-PUBLISHED = Path(__file__).parents[1] / "suites" / "libero" / "published.toml"
-"""The published numbers, with their sources."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +132,8 @@ def published_number(name: str) -> PublishedNumber:
     known = published_numbers()
     if name not in known:
         raise VlaError(
-            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(name, known)} Names: "
-            f"{', '.join(known)}"
+            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(as_spelt(name), known)} "
+            f"Names: {', '.join(known)}"
         )
     return known[name]
 
@@ -483,7 +480,7 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
 
     Args:
         found: each model and suite.
-        full: whether a terminal shows the published numbers whose evaluator is not known, too.
+        full: whether a terminal shows the curve, and the published numbers whose evaluator is not known, too.
     """
     yield Sentence(
         "Success under the step budget of each published evaluator, from the steps at which this run's episodes "
@@ -498,7 +495,7 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
             yield Sentence(f"in no rate: {reasons}")
         yield from _under_table(each, full)
         yield PageDrawing(partial(_drawing, title, each))
-        yield from _curve_table(each)
+        yield from _curve_table(each, full)
         yield from _published_tables(each, full)
         if each.compared is not None:
             yield from _comparison(each, each.compared)
@@ -506,16 +503,21 @@ def evaluator_blocks(found: Sequence[BudgetReport], full: bool = False) -> Itera
 
 
 def _summary(each: BudgetReport) -> str:
-    """Return success under the run's own and each measured budget: ``94.2 [91.8, 95.9] at 220 steps, 97.4 at 720``."""
+    """Return success under the run's own and each measured budget: ``94.2 [91.8, 95.9] at 220; 97.4 [...] at 720``.
+
+    Budgets of an equal rate are together, and the last success is named if larger budgets change nothing.
+    """
     if each.steps is None:
         return f"{each.suite} {percents_text(each.rate)} under a step budget that is not known"
     budgets = sorted({each.steps, *(row.steps for row in each.under if row.rate is not None)})
-    rates = [(budget, each.at(budget)) for budget in budgets]
+    rates = [(budget, rate) for budget in budgets if (rate := each.at(budget)) is not None]
     told = [
-        f"{percents_text(rate)} at {budget}{' steps' * (place == 0)}"
-        for place, (budget, rate) in enumerate((budget, rate) for budget, rate in rates if rate is not None)
+        f"{text} at {', '.join(str(budget) for budget, _ in some)}"
+        for text, some in groupby(rates, lambda at: percents_text(at[1]))
     ]
-    return f"{each.suite} {', '.join(told)}"
+    last = next((steps for steps, rate in each.curve if rate.successes == each.rate.successes), each.steps)
+    after = f"; no success after step {last}" if each.rate.successes and last < each.steps else ""
+    return f"{each.suite} {'; '.join(told)} steps{after}"
 
 
 def _under_table(each: BudgetReport, full: bool) -> Iterator[Block]:
@@ -556,7 +558,7 @@ def _under_table(each: BudgetReport, full: bool) -> Iterator[Block]:
         )
 
 
-def _curve_table(each: BudgetReport) -> Iterator[Block]:
+def _curve_table(each: BudgetReport, full: bool) -> Iterator[Block]:
     yield Table(
         "Success by step budget, %",
         (Column("steps"), Column("episodes"), Column("successes"), Column("success", ".1f")),
@@ -564,7 +566,7 @@ def _curve_table(each: BudgetReport) -> Iterator[Block]:
         "curve",
         names=0,
         most=MOST_ROWS,
-        medium="page",
+        medium="all" if full else "page",
     )
 
 

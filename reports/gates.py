@@ -496,7 +496,8 @@ def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
     if fresh is None:
         return f"inconclusive{finds}. A new comparison would need more than {MOST_PAIRS:,} episodes like these"
     what = counted(fresh, "pair" if judgement.is_paired else "episode")
-    sequential = ", or use --vla-gate=sequential" * judgement.is_paired
+    can_stop = judgement.is_paired and not judgement.agreement.of_log
+    sequential = ", or use --vla-gate=sequential" * can_stop
     return f"inconclusive{finds}. To decide, start a new comparison with about {what}, fixed in advance{sequential}"
 
 

@@ -36,12 +36,14 @@ class Loaded:
         folders: by run's name, its folder.
         unfinished: of runs that have not run all that was planned, what to say of them, by run's name.
         samples: what ran of those that time has ended, by run's name.
+        logs: of imported runs, the path of the log, by run's name.
     """
 
     records: tuple[Record, ...]
     folders: dict[str, Path]
     unfinished: dict[str, str]
     samples: dict[str, TimeLimitSample] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
 
     def trajectory(self, record: Record) -> Trajectory | None:
         """Return a record's trajectory, or None if it has none. Raises VlaError if it cannot be read."""
@@ -84,6 +86,7 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
         folders,
         {run.name: _unfinished(run) for run, _ in ordered if run.done < run.planned},
         {run.name: sample for run, _ in ordered if (sample := sample_of(run)) is not None},
+        {run.name: str(run.invocation["log"]) for run, _ in ordered if "log" in run.invocation},
     )
 
 

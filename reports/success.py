@@ -1,7 +1,8 @@
 """Success of imported logs by task: a section for runs that no pytest has summed up."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,7 @@ from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Sentence, Table, notes, rate_cell
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section
+from pytest_vla.util.text import printable
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class LoggedSuccess:
         evaluator: by whose rules it was measured.
         rate: over all tasks.
         tasks: by task.
-        left_out: texts on records that do not count.
+        left_out: which of several logs the records are from, and texts on those that do not count.
     """
 
     model: str
@@ -40,15 +42,18 @@ class LoggedSuccess:
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     """Return the section, or None if no run is from another evaluator's log."""
     logged = [record for record in loaded.records if "imported" in record.provenance and not record.variation]
-    found = [_success(*names, some) for names, some in by_model(logged).items()]
+    found = [_success(*names, some, loaded.logs) for names, some in by_model(logged).items()]
     if not found:
         return None
     models = {(each.model, each.suite, ""): j.written(_MODELS, each) for each in found}
     return Section(lambda: _blocks(found), j.written(_METHODS, None), models, title="Success of imported logs")
 
 
-def _success(model: str, suite: str, records: Sequence[Record]) -> LoggedSuccess:
+def _success(model: str, suite: str, records: Sequence[Record], logs: Mapping[str, str]) -> LoggedSuccess:
     selected = that_count(records)
+    runs = [run for run in logs if any(record.run == run for record in selected.records)]
+    names = ", ".join(printable(os.path.relpath(logs[run])) for run in runs)
+    told = [f"{len(runs)} logs together: {names}" if len(runs) > 1 else f"the log {names}"] if len(logs) > 1 else []
     by_task: dict[str, list[Record]] = {}
     for record in selected.records:
         by_task.setdefault(record.task_key, []).append(record)
@@ -58,7 +63,7 @@ def _success(model: str, suite: str, records: Sequence[Record]) -> LoggedSuccess
         ", ".join(sorted({str(record.protocol.get("evaluator", "ours")) for record in records})),
         success_rate(suite, selected.records, unit_of),
         tuple(success_rate(task, some, unit_of) for task, some in by_task.items()),
-        tuple(selected.left_out),
+        (*told, *selected.left_out),
     )
 
 

@@ -81,8 +81,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Examine the policy and print the result. Raises VlaError: it cannot be examined, or something is wrong."""
-    from pytest_vla.doctor.examine import ExaminationSettings, examine
+    from pytest_vla.doctor.examine import ExaminationSettings, demonstrations_of, examine
     from pytest_vla.doctor.findings import CODES, examination_table
+    from pytest_vla.doctor.page import write_page
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.run.project import typed_model
 
@@ -110,8 +111,6 @@ def run(options: argparse.Namespace) -> None:
             raise VlaError(f"{spec.text} cannot be asked: {error.reason}: {error.message}") from error
     print(json.dumps(examination_table(found), indent=2) if options.json else "\n".join(as_text(found)))
     if options.html is not None:
-        from pytest_vla.doctor.page import write_page
-
         write_page(found, options.html)
         print(f"page: {options.html}", file=sys.stderr)
     if not found.diagnosis.is_well:

@@ -1,6 +1,7 @@
 """``pytest-vla import``: imports the logs of other evaluations as runs, so that they can be used like own runs."""
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Heavy imports are inside the functions, so that --help is fast.
 
+_MOST_FILES = 20_000  # Of a folder.
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options, and those of all importers. Raises VlaError if an importer cannot be loaded."""
@@ -26,7 +29,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     formats = "; ".join(f"{name}: {entry.about}" for name, entry in entries.items())
     parser.epilog = (
         f"Formats, found by content: {formats}. A log becomes a run with one record for each episode, and is stored "
-        "whole or not at all; the files of one command become one run. Use `pytest-vla report`, `gate`, `baseline` and "
+        "whole or not at all; the files of one command become one run, and each log below a folder one of its own. "
+        "Use `pytest-vla report`, `gate`, `baseline` and "
         "`plan` on it, or give them the file itself. Logs have no trajectories, so metrics of paths are missing. "
         "Packages add formats by the hook pytest_vla_importers."
     )
@@ -65,7 +69,74 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _imported(options: argparse.Namespace) -> Iterator[str]:
-    """Import the logs, then yield the summary's lines."""
+    """Import the logs, and yield the summary's lines."""
+    from pytest_vla.records.load import formats_of
+
+    folders = [path for path in options.files if path.is_dir() and not (options.format or formats_of(path))]
+    if not folders:
+        yield from _one_run(options)
+        return
+    if len(folders) < len(options.files):
+        raise VlaError(
+            "files of one command become one run, and each log below a folder one of its own: import them apart"
+        )
+    for folder in folders:
+        yield from _below(folder, options)
+
+
+def _below(folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Import each log below a folder as a run of its own, and name the other files.
+
+    Raises:
+        VlaError: there is no log, or some could not be imported; the others were.
+    """
+    from pytest_vla.records.load import formats_of
+    from pytest_vla.util.text import counted
+
+    others: list[str] = []
+    wrong: list[str] = []
+    logs = 0
+    for path in _files(folder):
+        try:
+            if not formats_of(path):
+                others.append(os.path.relpath(path, folder))
+                continue
+            logs += 1
+            yield from _one_run(argparse.Namespace(**{**vars(options), "files": [path]}), skips=True)
+        except VlaError as error:
+            wrong.append(str(error))
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        verb = "is no log" if len(others) == 1 else "are no logs"
+        yield f"{folder}: {counted(len(others), 'file')} {verb}: {', '.join(others[:5])}{more}"
+    if not logs and not wrong:
+        raise VlaError(f"{folder}: no file in it is a log. Formats: {', '.join(extensions.importers())}")
+    if wrong:
+        verb = "was" if len(wrong) == 1 else "were"
+        raise VlaError("\n".join([f"{folder}: {counted(len(wrong), 'file')} {verb} not imported:", *wrong]))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files below a folder, and folders that are logs, without hidden ones and links.
+
+    Raises:
+        VlaError: there are too many.
+    """
+    from pytest_vla.records.load import formats_of
+
+    files: list[Path] = []
+    for at, folders, names in os.walk(folder):
+        logs = [name for name in folders if name[0] != "." and formats_of(Path(at, name))]
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in logs)
+        shown = (Path(at, name) for name in sorted([*logs, *names]) if name[0] != ".")
+        files += (path for path in shown if path.exists() and not path.is_symlink())
+        if len(files) > _MOST_FILES:
+            raise VlaError(f"{folder}: more than {_MOST_FILES:,} files. Import the folders below it one by one")
+    return files
+
+
+def _one_run(options: argparse.Namespace, *, skips: bool = False) -> Iterator[str]:
+    """Import the files as one run, then yield the summary's lines; with `skips`, known ones raise nothing."""
     from pytest_vla.records.load import enter_logs, importer_of
     from pytest_vla.records.store import open_store
 
@@ -76,13 +147,13 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
     with open_store(options.results, create=True) as store:
         known = {str(run.invocation.get("log_digest")): run for run in store.runs() if run.done}
         new = [log for log in logs if log.digest not in known]
-        if not new:
+        if not new and not skips:
             run = known[logs[0].digest]
             raise VlaError(
                 f"{options.files[0]} is already in {store.results}, as run {run.name} of {run.model}: "
                 f"`pytest-vla report {run.name}`, or `pytest-vla rm {run.name}` to import it with other options"
             )
-        entered = enter_logs(store, new, kind)
+        entered = enter_logs(store, new, kind) if new else {}
     for log in logs:
         if log.digest in known:
             yield f"{log.path} is already in {options.results}, as run {known[log.digest].name}; skipped"

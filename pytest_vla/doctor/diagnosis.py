@@ -191,19 +191,26 @@ def diagnose_windows(
         wiring, gain, answers = found
         chosen.append((wiring, gain))
         output = _output_of(search, answers)
+    if chosen and ignored:
+        # What another input drowned acts again.
+        still_blind = _ignored(search, reads, has_language, composed([each for each, _ in chosen]))
+        names = {each.finding.code for each in still_blind}
+        ignored = [each for each in ignored if each.finding.code in names]
+    ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
+    if has_language is not False and not any(each.finding.code == NO_LANGUAGE for each in ignored):
+        other = _other_task(search, [each for each, _ in chosen], answers, output)
+        if other is not None:
+            gained, finding, answers = other
+            ranked.append((gained, finding))
+            output = _output_of(search, answers)
     pairs = output.pairs(answers, steps)
-    findings = [each.finding for each in ignored]
     final = as_executed(pairs)
     known = score(final)
+    findings = [each.finding for each in ignored]
     if known < KNOWN:
-        findings = [_unknown(pairs, first, known)]
+        findings.append(_unknown(pairs, first, known))
     else:
-        ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
         ranked += _of_output(search, answers, output)
-        told_otherwise = None
-        if has_language is not False and not any(each.code == NO_LANGUAGE for each in findings):
-            told_otherwise = _other_task(search, [each for each, _ in chosen], answers, output)
-        ranked += [] if told_otherwise is None else [told_otherwise]
         findings += [finding for _, finding in sorted(ranked, key=lambda each: -each[0])]
         findings += _some_tasks(search, pairs, findings)
     if not findings:
@@ -279,31 +286,42 @@ def _output_of(search: _Search, answers: Answers) -> Output:
     if found:
         _, lag, stretch = max(found)
         best = Output(lag, stretch)
-    for _ in range(3):
-        pairs = best.pairs(answers, search.steps)
-        mending = _best_mending(search, pairs)
+    return _mended(best, answers, search.steps, search.generator)
+
+
+def _mended(output: Output, answers: Answers, steps: int, generator: np.random.Generator | None) -> Output:
+    """Return an output with the changes of actions that fit; without a generator, whether or not that is certain."""
+    for _ in range(_MOST_ROUNDS):
+        mending = _best_mending(output.pairs(answers, steps), generator)
         if mending is None:
             break
-        best = replace(best, mended=(*best.mended, mending))
-    return best
+        output = replace(output, mended=(*output.mended, mending))
+    return output
 
 
 _PENALTY = {"VLA-D043": 0.02, "VLA-D044": 0.06, "VLA-D047": 0.04, "VLA-D046": 0.02}
 """What a change has to gain beyond one without parameters, by code."""
 
 
-def _best_mending(search: _Search, pairs: Pairs) -> Mending | None:
+def _best_mending(pairs: Pairs, generator: np.random.Generator | None) -> Mending | None:
     fit, best, most = as_executed(pairs), None, 0.0
     for each in mendings(pairs):
         better = as_executed(each.apply(pairs))
-        gain = gain_of(better, fit, search.generator, each.dimensions)
+        reached = score(better, each.dimensions)
+        gain = reached - score(fit, each.dimensions)
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
-        value = gain.value * len(each.dimensions) / 7 - _PENALTY.get(each.code, 0.0)
+        value = gain * len(each.dimensions) / 7 - _PENALTY.get(each.code, 0.0)
+        # What takes actions to nothing also gains over wrong ones.
+        if gain <= 0.15 or reached < _LEAST_REACHED or value <= most:
+            continue
         # Values from 0 to 1 alone say it: a bootstrap of few demonstrations has a wide interval for one dimension.
-        is_clear = gain.low > 0 or (each.code == "VLA-D041" and is_share(pairs.answered[:, 6]))
-        if is_clear and gain.value > 0.15 and value > most:
+        is_clear = generator is None or (each.code == "VLA-D041" and is_share(pairs.answered[:, 6]))
+        if is_clear or gain_of(better, fit, generator, each.dimensions).low > 0:  # type: ignore[arg-type]
             best, most = each, value
     return best
+
+
+_LEAST_REACHED = 0.1
 
 
 def _of_output(search: _Search, answers: Answers, output: Output) -> list[tuple[float, DoctorFinding]]:
@@ -407,29 +425,30 @@ def _best_input(
     # What was mended is not mended again, as each round takes a minute of a slow policy.
     parts = {each.code[:-1] for each in chosen}
     candidates = [each for each in candidates if each.code[:-1] not in parts]
+
+    def tried(each: Wiring, windows: Sequence[Window], than: Fit) -> tuple[Answers, Fit, Gain] | None:
+        try:
+            found = search.ask(composed([*chosen, each]), windows)
+        except EpisodeError as error:
+            search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
+            return None
+        fit = _best_fit(found, output, search.steps)
+        gain = gain_of(fit, than, search.generator)
+        asked = sum(len(window.rows) for window in windows)
+        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
+        return found, fit, gain
+
     scored: list[tuple[float, int]] = []
     for number, each in enumerate(candidates):
         search.told(f"trying {each.name} ({number + 1} of {len(candidates)})")
-        try:
-            found = search.ask(composed([*chosen, each]), [search.windows[at] for at in some])
-        except EpisodeError as error:
-            search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
-            continue
-        gain = gain_of(as_executed(output.pairs(found, search.steps)), screened, search.generator)
-        asked = sum(len(search.windows[at].rows) for at in some)
-        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
-        if gain.high > 0:
-            scored.append((gain.value, number))
+        result = tried(each, [search.windows[at] for at in some], screened)
+        if result is not None and result[2].high > 0:
+            scored.append((result[2].value, number))
     finalists = []
     for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
-        each = candidates[number]
-        found = search.ask(composed([*chosen, each]))
-        fit = as_executed(output.pairs(found, search.steps))
-        gain = gain_of(fit, current, search.generator)
-        asked = sum(len(window.rows) for window in search.windows)
-        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
-        if gain.low > 0 and gain.value > LEAST_GAIN:
-            finalists.append((gain, number, found, fit))
+        result = tried(candidates[number], search.windows, current)
+        if result is not None and result[2].likely > 0 and result[2].value > LEAST_GAIN:
+            finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
     best = max(finalists, key=lambda each: each[0].value)
@@ -442,6 +461,12 @@ def _best_input(
     if not_apart:
         search.same[wiring.name] = tuple(not_apart)
     return wiring, gain, found
+
+
+def _best_fit(answers: Answers, output: Output, steps: int) -> Fit:
+    """Return the best fit of answers: changes of actions that were found with wrong inputs may be wrong themselves."""
+    ways = (output, Output(), _mended(Output(), answers, steps, None))
+    return max((as_executed(each.pairs(answers, steps)) for each in ways), key=score)
 
 
 def _screen(windows: Sequence[Window]) -> list[int]:
@@ -479,15 +504,18 @@ class _Ignored:
     finding: DoctorFinding
 
 
-def _ignored(search: _Search, reads: Sequence[str], has_language: bool | None) -> Iterable[_Ignored]:
+def _ignored(
+    search: _Search, reads: Sequence[str], has_language: bool | None, under: Wiring | None = None
+) -> Iterable[_Ignored]:
     """Yield what has no effect on any answer though the policy reads it. That is exact, and needs few questions."""
     some = _screen(search.windows)[:2]
     windows = [replace(search.windows[at], rows=search.windows[at].rows[:6]) for at in some]
-    before = ask_values(search, composed([]), windows)
+    wired = [] if under is None else [under]
+    before = ask_values(search, composed(wired), windows)
 
     def acts(wiring: Wiring) -> bool:
         try:
-            return bool(np.abs(ask_values(search, wiring, windows) - before).max() > 1e-9)
+            return bool(np.abs(ask_values(search, composed([*wired, wiring]), windows) - before).max() > 1e-9)
         except (EpisodeError, ValueError):
             return True
 
@@ -557,39 +585,41 @@ def ask_values(search: _Search, wiring: Wiring, windows: Sequence[Window]) -> Ar
 
 def _other_task(
     search: _Search, chosen: Sequence[Wiring], answers: Answers, output: Output
-) -> tuple[float, DoctorFinding] | None:
-    """Return a finding if the instructions of other tasks fit better, one for each demonstration."""
+) -> tuple[float, DoctorFinding, Answers] | None:
+    """Return a finding and better answers if other tasks' instructions fit better, one for each demonstration."""
     texts = list(dict.fromkeys(each.instruction for each in search.windows))
-    current = as_executed(output.pairs(answers, search.steps))
-    if len(texts) < 2 or score(current) > 0.7:
+    if len(texts) < 2 or score(as_executed(answers.pairs(search.steps)), range(6)) > _FITS_WELL:
         return None
-    by_shift: list[Answers] = []
+    everyone = [answers]
     for shift in range(1, len(texts)):
         told = {text: texts[(number + shift) % len(texts)] for number, text in enumerate(texts)}
         search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
-        by_shift.append(search.ask(composed([*chosen, Wiring("", "", (), tell=lambda text, told=told: told[text])])))  # type: ignore[misc]
-    everyone = [answers, *by_shift]
-    best: list[tuple[NDArray[np.float64], ...]] = []
-    picked = 0
-    for at, window in enumerate(search.windows):
+        other = Wiring("", "", (), tell=lambda text, told=told: told.get(text, text))  # type: ignore[misc]
+        everyone.append(search.ask(composed([other, *chosen])))
+    best, picked = [], 0
+    for at in range(len(search.windows)):
         errors = []
         for each in everyone:
-            pairs = output.pairs(_of_windows(each, [at]), search.steps)
+            pairs = _of_windows(each, [at]).pairs(search.steps)
             errors.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
         number = int(np.argmin(errors))
         picked += number > 0 and errors[number] < 0.8 * errors[0]
         best.append(everyone[number].chunks[at])
-        del window
-    fit = as_executed(output.pairs(Answers(tuple(search.windows), tuple(best)), search.steps))
-    gain = gain_of(fit, current, search.generator)
+    found = Answers(tuple(search.windows), tuple(best))
+    current = _best_fit(answers, output, search.steps)
+    gain = gain_of(_best_fit(found, output, search.steps), current, search.generator)
     if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:
         return None
-    told_text = f"for {picked} of {len(search.windows)} demonstrations another task's instruction fits better"
-    lines = ("check the order of tasks and instructions",)
-    finding = DoctorFinding(
-        OTHER_TASK, "the policy is told another task's instruction", told_text, _sure(gain), lines, {"gain": gain.value}
+    told_text = (
+        f"for {picked} of {len(search.windows)} demonstrations another task's instruction fits better: "
+        f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] of the variance"
     )
-    return gain.value, finding
+    lines = ("check the order of tasks and instructions",)
+    cause, numbers = "the policy is told another task's instruction", {"gain": gain.value}
+    return gain.value, DoctorFinding(OTHER_TASK, cause, told_text, _sure(gain), lines, numbers), found
+
+
+_FITS_WELL = 0.7
 
 
 def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

@@ -1,16 +1,25 @@
 """The doctor's examination, step by step, cheap first: demonstrations, world, pictures, state, answers, closed loop."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.doctor.answers import LEAST_STRIDE, Window, made_relative
-from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, RecordedDemonstration, our_observations
+from pytest_vla.doctor.demonstrations import (
+    SCENE,
+    STATE,
+    WRIST,
+    RecordedDemonstration,
+    expert_demonstrations,
+    our_observations,
+)
 from pytest_vla.doctor.diagnosis import Proposal, diagnose_windows
 from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
@@ -30,9 +39,11 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import RELATIVE
-from pytest_vla.plan.manifests import Suite
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies.base import BatchPolicy, Episode, Policy, Session, is_batch_policy, one_by_one
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, traits_of
+from pytest_vla.policies.lerobot_inputs import read_cameras
+from pytest_vla.policies.load import checked_policy
 from pytest_vla.policies.session import own_replan
 
 Array = NDArray[Any]
@@ -59,6 +70,65 @@ class ExaminationSettings:
     episodes: int = 5
     goes_on: bool = False
     seed: int = 0
+
+
+def diagnose(
+    policy: Policy | BatchPolicy | Callable[[Episode], Any],
+    demos: str | os.PathLike[str] | Sequence[RecordedDemonstration] | None = None,
+    *,
+    suite: str | Suite = "tabletop",
+    model: str = "the policy",
+    episodes: int = 0,
+    told: Told = lambda line: None,
+) -> Examination:
+    """Return why a policy in memory fails on a suite, as ``pytest-vla doctor`` finds it.
+
+    Args:
+        policy: a `Policy` or `BatchPolicy`.
+        demos: LIBERO's HDF5, a folder of it, a LeRobot data set or its id on the hub; demonstrations; or None for the
+            expert's.
+        suite: its name, or the suite.
+        model: what messages call the policy.
+        episodes: of the closed loop; 0 for none.
+        told: called with a line about each next step.
+
+    Raises:
+        VlaError: the demonstrations cannot be read, or the suite's actions are not LIBERO's.
+        EpisodeError: the policy raises as it is wired today.
+    """
+    chosen = load_suite(suite) if isinstance(suite, str) else suite
+    if demos is None or isinstance(demos, str | os.PathLike):
+        demos = demonstrations_of(None if demos is None else os.fspath(demos), chosen, told=told)
+    settings = ExaminationSettings(model, episodes=episodes)
+    return examine(checked_policy(policy, model), chosen, demos, settings, told=told)
+
+
+DEFAULT_DEMONSTRATIONS = 8
+
+
+def demonstrations_of(
+    where: str | None,
+    suite: Suite,
+    count: int = DEFAULT_DEMONSTRATIONS,
+    cameras: str | None = None,
+    told: Told = lambda line: None,
+) -> tuple[RecordedDemonstration, ...]:
+    """Return demonstrations from a place, or the expert's if there is none. Raises VlaError as `read_demonstrations`.
+
+    Args:
+        where: a path or an id on the hub, or None.
+        suite: whose tasks they are of.
+        count: at most so many.
+        cameras: names of a data set's pictures, ``NAME:CAMERA[,...]``.
+        told: called with a line about each next step.
+    """
+    if where is None:
+        if cameras:
+            raise VlaError(f"--cameras={cameras} names pictures of a data set, and --demos gives none")
+        return expert_demonstrations(suite, count, told=told)
+    from pytest_vla.doctor.recorded_files import read_demonstrations
+
+    return read_demonstrations(Path(where), suite, count, cameras=read_cameras(cameras or ""), told=told)
 
 
 def examine(

@@ -127,11 +127,18 @@ def _correlations(one: Array, other: Array) -> Array:
 
 @dataclass(frozen=True)
 class Gain:
-    """By how much more is explained, with a bootstrap interval of 95% over blocks."""
+    """By how much more is explained, with a bootstrap interval of 95% over blocks.
+
+    Attributes:
+        value: the gain.
+        low, high: its interval.
+        likely: that it exceeds in nine of ten draws.
+    """
 
     value: float
     low: float
     high: float
+    likely: float
 
 
 def score(fit: Fit | Skill, dimensions: Sequence[int] = range(7), weights: Array | None = None) -> float:
@@ -148,8 +155,8 @@ def gain_of(
     count = len(better.moments if isinstance(better, Skill) else better.left)
     drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS).astype(np.float64)
     values = [score(better, dimensions, each) - score(worse, dimensions, each) for each in drawn]
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high))
+    low, likely, high = np.nanquantile(values, [0.025, 0.1, 0.975])
+    return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high), float(likely))
 
 
 # What may be done with answers before they are executed.

@@ -376,6 +376,7 @@ class ComparableEpisodes:
         together: number of groups that are a regression only as one group, since each has too few starts; else 0.
         pooled: number of groups of which none is a regression, and that would be one if all were judged as one; else 0.
         unknown_evaluator: whether both sides have imported logs whose evaluator is unknown.
+        of_log: whether the run is an imported log, which no option here could have run otherwise.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -388,6 +389,7 @@ class ComparableEpisodes:
     together: int = 0
     pooled: int = 0
     unknown_evaluator: bool = False
+    of_log: bool = False
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """Return the disagreements with one effect, for all cases or only for some (ids), such as a group's."""
@@ -633,6 +635,7 @@ def _agreement(
         unknown_evaluator=all(
             any(case.condition(_EVALUATOR) == UNKNOWN_EVALUATOR for case in side.cases) for side in (baseline, new)
         ),
+        of_log=any(case.condition(_IMPORTED) is not None for case in new.cases),
     )
 
 

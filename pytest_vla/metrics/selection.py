@@ -28,8 +28,10 @@ from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
 _EVALUATOR = "protocol.evaluator"
+_LOG = "run"  # Of an imported log.
 
 _NOT_SAID = {
+    _LOG: "own runs",
     _EVALUATOR: "evaluator ours",
     "policy_digest": "policy of unknown content",
     "replan": "whole chunks",
@@ -66,7 +68,8 @@ def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
     """Group records by policy and suite: policies in order of occurrence, suites by name.
 
     If a policy ran the same cases under several conditions (versions of its file, replan lengths, simulators), no
-    number mixes them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``.
+    number mixes them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``. So has each of
+    several imported logs with the same cases, since logs do not say whether their policies are equal.
     """
     found = list(records)
     grouped: dict[str, dict[str, list[Record]]] = {}
@@ -264,7 +267,10 @@ def seed_of(record: Record) -> Hashable:
 
 def _names(records: Sequence[Record]) -> list[str]:
     """Return each record's policy name, extended if no number may mix the policy's versions."""
-    known, of_runs = all_conditions(records), within_runs(records)
+    known, of_runs = list(all_conditions(records)), within_runs(records)
+    for index, record in enumerate(records):
+        if "imported" in record.provenance:
+            known[index] |= {_LOG: record.run}
     counting = [index for index, each in enumerate(of_runs) if each.how == "counts"]
     varying = _varying([records[index] for index in counting], [known[index] for index in counting])
     names = []
@@ -282,7 +288,7 @@ def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]])
     for record, known in zip(records, conditions, strict=True):
         if not is_complete(record.outcome):
             continue
-        known = {name: text for name, text in known.items() if name != INIT_STATES}
+        known = {name: text for name, text in known.items() if name not in (INIT_STATES, _LOG)}
         evaluator = known.get(_EVALUATOR)
         if evaluators.setdefault((record.policy, record.suite), evaluator) != evaluator:
             found.setdefault(record.policy, set()).add(_EVALUATOR)
@@ -290,6 +296,12 @@ def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]])
         if before != known:
             differing = {name for name in before.keys() | known.keys() if before.get(name) != known.get(name)}
             found.setdefault(record.policy, set()).update(differing)
+    logs: dict[Hashable, str] = {}
+    for record, known in zip(records, conditions, strict=True):
+        if is_complete(record.outcome) and _LOG in known:
+            told = tuple(known.get(name) for name in sorted(found.get(record.policy, {_LOG}) - {_LOG}))
+            if logs.setdefault((case_of(record), told), record.run) != record.run:
+                found.setdefault(record.policy, set()).add(_LOG)
     return {policy: tuple(sorted(names)) for policy, names in found.items()}
 
 

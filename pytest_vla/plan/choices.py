@@ -115,7 +115,7 @@ def picture_steps(transform: str) -> tuple[tuple[str, float], ...]:
     """
     turn, *further = transform.split(" > ")
     if turn not in IMAGE_TRANSFORMS:
-        raise VlaError(f"image_transform is not one of {', '.join(IMAGE_TRANSFORMS)}")
+        raise VlaError(f"the turn is {printable(repr(turn)[:60])}, expected one of {', '.join(IMAGE_TRANSFORMS)}")
     found = [(turn, 0.0)]
     for step in further:
         name, _, text = step.partition(" ")
@@ -123,7 +123,7 @@ def picture_steps(transform: str) -> tuple[tuple[str, float], ...]:
         lowest, highest = PICTURE_STEPS.get(name, (0, -1))
         if not lowest <= number <= highest or (name != "crop" and number != int(number)):
             known = ", ".join(f"{each} {low:g} to {high:g}" for each, (low, high) in PICTURE_STEPS.items())
-            raise VlaError(f"image_transform has the step {printable(repr(step)[:60])}, expected one of {known}")
+            raise VlaError(f"the step is {printable(repr(step)[:60])}, expected one of {known}")
         found.append((name, number))
     return tuple(found)
 
@@ -154,3 +154,8 @@ def steps_to_hold(success: str) -> int | None:
     if success == FIRST or (name == HELD and re.fullmatch(r"[1-9]\d{0,5}", text)):
         return 1 if success == FIRST else int(text)
     raise VlaError(f"success is {printable(repr(success)[:60])}, expected first, held:K (K steps on end) or end")
+
+
+def success_rule(text: str) -> str:
+    """Return a rule of success in its usual form, which is ``first`` for ``held:1``. Raises VlaError for no rule."""
+    return FIRST if steps_to_hold(text) == 1 else text

@@ -24,12 +24,16 @@ from pytest_vla.plan.choices import (
     picture_steps,
     scene_draw,
     steps_to_hold,
+    success_rule,
 )
 from pytest_vla.plan.task import INSTRUCTION, OWN_EVALUATOR, Protocol, Task, with_protocol
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.text import did_you_mean, printable
 
 _FOLDER = Path(__file__).parents[1] / "suites" / "libero" / "evaluators"
+
+PUBLISHED = _FOLDER.parent / "published.toml"
+"""The published numbers, with their sources."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
@@ -78,7 +82,8 @@ class Evaluator:
         if (budget := self._budget(task)) is None:
             raise VlaError(
                 f"the evaluator {self.name} has no protocol for {task.suite}: it is for {', '.join(self.max_steps)} "
-                f"and suites with their tasks. Leave {task.suite} out, or use --vla-evaluator={OWN_EVALUATOR}"
+                f"and suites with their tasks. Leave {task.suite} out (if a test is marked for it, name other files), "
+                f"or use --vla-evaluator={OWN_EVALUATOR}"
             )
         drawn = {"init_states": SEEDS} if self.protocol.get("starts") == DRAWN else {}
         return with_protocol(task, **{**self.protocol, **drawn, "max_steps": budget, "evaluator": self.name})
@@ -109,11 +114,33 @@ def load_evaluator(text: str, folder: Path | None = None) -> Evaluator:
         return _read(path := (folder or Path()) / Path(text).expanduser(), path.stem)
     if text not in evaluator_names():
         known = evaluator_names()
+        hint = _measured_by(text) or did_you_mean(as_spelt(text), known)
         raise VlaError(
-            f"there is no evaluator {printable(repr(text)[:80])}.{did_you_mean(text, known)} Evaluators: "
-            f"{', '.join(known)}, or a TOML file of your own"
+            f"there is no evaluator {printable(repr(text)[:80])}.{hint} Evaluators: {', '.join(known)}, or a TOML file "
+            "of your own"
         )
     return _read(_FOLDER / f"{text}.toml", text)
+
+
+def as_spelt(text: str) -> str:
+    """Return a name in the spelling of names here, such as ``groot-n1.6`` for ``GR00T_N1.6``."""
+    return text.lower().replace("gr00t", "groot").replace("_", "-").strip()
+
+
+def _measured_by(text: str) -> str:
+    """Return the evaluator of a model whose name stands in the place of an evaluator's, as a hint, or an empty text."""
+
+    def letters(name: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", as_spelt(name))
+
+    wanted, models = letters(text), read_toml(PUBLISHED)
+    if wanted in map(letters, evaluator_names()):
+        return ""
+    models.pop("read")
+    found = {name: each.get("evaluator", "") for name, each in models.items() if letters(name).startswith(wanted)}
+    exact = {name: evaluator for name, evaluator in found.items() if letters(name) == wanted} or found
+    names = {*exact.values()} - {""} if wanted else set()
+    return f" The published numbers of {next(iter(exact))} were measured by {names.pop()}." if len(names) == 1 else ""
 
 
 def built_in_evaluators() -> tuple[Evaluator, ...]:
@@ -153,13 +180,13 @@ def _read(path: Path, name: str, within: tuple[Path, ...] = ()) -> Evaluator:
     if "extends" in table:
         base = _extended(path, _text(path, table, "extends"), (*within, path.resolve()))
         if base.name == OWN_EVALUATOR:
-            raise VlaError(f"{path}: extends: expected one of {', '.join(evaluator_names()[1:])}")
+            raise VlaError(f"{path}: extends: expected one of {', '.join(evaluator_names()[1:])}, found 'ours'")
     else:
         base = Evaluator(name, "", "", "", {}, {})
     # A changed script is not the script that it extends.
     said: dict[str, Any] = {"about": f"{base.name} as {path.name} changes it"} if base.name != name else {}
     said |= {key: _text(path, table, key) for key in ("about", "source", "commit") if key in table}
-    said |= {key: _count(path, key, table[key]) or None for key in ("replan", "episodes") if key in table}
+    said |= {key: _count(path, key, table[key], zero) or None for key, zero in _ZERO.items() if key in table}
     found = replace(
         base,
         name=name,
@@ -195,23 +222,30 @@ def _table(path: Path) -> dict[str, Any]:
 
 def _text(path: Path, table: Mapping[str, Any], key: str) -> str:
     if not isinstance(table[key], str):
-        raise VlaError(f"{path}: {key}: expected a text")
+        raise VlaError(f"{path}: {key}: expected a text, found {_shown(table[key])}")
     return str(table[key])
 
 
-def _count(path: Path, key: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= 1_000_000:
-        raise VlaError(f"{path}: {key}: expected a whole number up to 1,000,000, got {printable(repr(value)[:60])}")
+_ZERO = {"replan": "0 for the policy's own number", "episodes": "0 for the suite's own number"}
+
+
+def _count(path: Path, key: str, value: object, zero: str = "") -> int:
+    if type(value) is not int or not (0 if zero else 1) <= value <= 1_000_000:
+        expected = f"expected a whole number from 1 to 1,000,000{zero and f', or {zero}'}"
+        raise VlaError(f"{path}: {key}: {expected}, found {_shown(value)}")
     return value
+
+
+def _shown(value: object) -> str:
+    return printable(repr(list(value) if isinstance(value, tuple) else value)[:60])
 
 
 def _steps(path: Path, table: object) -> dict[str, int]:
     if not isinstance(table, Mapping):
-        raise VlaError(f"{path}: max_steps: expected a table, such as libero_goal = 300 under [max_steps]")
-    found = {str(suite): _count(path, f"[max_steps] {suite}", steps) for suite, steps in table.items()}
-    if none := [suite for suite, steps in found.items() if not steps]:
-        raise VlaError(f"{path}: [max_steps] {none[0]}: expected 1 or more")
-    return found
+        raise VlaError(
+            f"{path}: max_steps: expected a table, such as libero_goal = 300 under [max_steps], found {_shown(table)}"
+        )
+    return {str(suite): _count(path, f"[max_steps] {suite}", steps) for suite, steps in table.items()}
 
 
 _CHOSEN = {
@@ -230,7 +264,7 @@ _NOT_HERE = ("max_steps", "evaluator", "rules", "action_size", "vectors", "camer
 def _protocol(path: Path, table: object) -> dict[str, Any]:
     known = [field.name for field in fields(Protocol) if field.name not in _NOT_HERE]
     if not isinstance(table, Mapping):
-        raise VlaError(f"{path}: protocol: expected a table")
+        raise VlaError(f"{path}: protocol: expected a table, found {_shown(table)}")
     if unknown := sorted(set(table) - set(known)):
         close = did_you_mean(unknown[0], known)
         raise VlaError(
@@ -239,7 +273,7 @@ def _protocol(path: Path, table: object) -> dict[str, Any]:
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
     if wrong := [*protocol_faults(values), *_wrong_numbers(values)]:
         raise VlaError(f"{path}: [protocol]: {'; '.join(wrong)}")
-    return values
+    return values | ({"success": success_rule(str(values["success"]))} if "success" in values else {})
 
 
 def _wrong_numbers(values: Mapping[str, Any]) -> list[str]:
@@ -250,11 +284,11 @@ def _wrong_numbers(values: Mapping[str, Any]) -> list[str]:
     if not (
         isinstance(size, tuple) and len(size) == 2 and all(type(each) is int and 0 < each <= 4096 for each in size)
     ):
-        wrong.append("image_size is not [height, width] in pixels, up to 4096")
+        wrong.append(f"image_size is {_shown(size)}, expected [height, width] in pixels, up to 4096")
     if not (isinstance(action, tuple) and len(action) == 7 and all(type(each) in (int, float) for each in action)):
-        wrong.append("settle_action has no seven numbers")
+        wrong.append(f"settle_action is {_shown(action)}, expected seven numbers")
     wrong += [
-        f"{name} is no whole number up to 100,000"
+        f"{name} is {_shown(value)}, expected a whole number from 0 to 100,000"
         for name, value in (("settle_steps", steps), ("init_state", start))
         if type(value) is not int or not 0 <= value <= 100_000
     ]
@@ -264,7 +298,7 @@ def _wrong_numbers(values: Mapping[str, Any]) -> list[str]:
 def protocol_faults(values: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the texts of a protocol's table; fields that are not there are not looked at."""
     wrong = [
-        f"{name} is not one of {', '.join(known)}"
+        f"{name} is {_shown(values[name])}, expected one of {', '.join(known)}"
         for name, known in _CHOSEN.items()
         if values.get(name, known[0]) not in known
     ]
@@ -279,8 +313,8 @@ def protocol_faults(values: Mapping[str, Any]) -> list[str]:
             if name in values:
                 read(str(values[name]))
         except VlaError as error:
-            wrong.append(str(error))
+            wrong.append(f"{name}: {error}" if name.endswith("transform") else str(error))
     prompt = values.get("prompt", INSTRUCTION)
     if not isinstance(prompt, str) or prompt.count(INSTRUCTION) != 1 or len(prompt) > 10_000:
-        wrong.append(f"prompt has no {INSTRUCTION}, or several")
+        wrong.append(f"prompt is {_shown(prompt)}, expected a text with one {INSTRUCTION}")
     return wrong

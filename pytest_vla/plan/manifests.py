@@ -17,6 +17,7 @@ from pytest_vla import extensions, hook_modules
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import TASK, TASK_LEVEL, task_key
+from pytest_vla.plan.choices import success_rule
 from pytest_vla.plan.evaluators import protocol_faults
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
@@ -437,4 +438,5 @@ def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     if wrong:
         raise VlaError(f"{manifest}: [protocol]: {'; '.join(wrong)}")
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in declared.items()}
+    values |= {"success": success_rule(values["success"])} if "success" in values else {}
     return Protocol(**values)

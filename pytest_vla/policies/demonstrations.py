@@ -259,9 +259,9 @@ def _opened(path: Path) -> Iterator[Any]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _Faulty("it", "a plain file", "another one")
+                raise _Faulty("the file", "a plain file", "another one")
             if (begin := file.read(len(_MAGIC))) != _MAGIC:
-                raise _Faulty("it", "an HDF5 file", f"one that starts with {begin!r}")
+                raise _Faulty("the file", "an HDF5 file", f"one that starts with {begin!r}")
         # Without a lock it can be read from a folder that is read-only.
         with h5py.File(path, "r", locking=False) as root:
             yield root
@@ -269,7 +269,7 @@ def _opened(path: Path) -> Iterator[Any]:
         raise
     except Exception as error:
         # What HDF5 raises on files that are cut off or damaged is of a dozen types.
-        raise _Faulty("it", "LIBERO's HDF5 of demonstrations", " ".join(str(error).split())) from error
+        raise _Faulty("the file", "LIBERO's HDF5 of demonstrations", " ".join(str(error).split())) from error
 
 
 def _linked(group: Any, name: str, kind: str, within: str) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, viewed_size
+from pytest_vla.plan.choices import ABSOLUTE, AS_GIVEN, ONE_OPENS, viewed_size
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task, with_protocol
 from pytest_vla.policies import fit
@@ -38,7 +38,7 @@ from pytest_vla.policies.base import (
 from pytest_vla.policies.fit import GRIPPERS, FitFinding, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
-from pytest_vla.policies.view import policy_view
+from pytest_vla.policies.view import converts_gripper, gripper_of, policy_view
 from pytest_vla.util.warnings import describe, ends_episode
 
 # The questions of a trial: episodes of a suite's tasks, with random pictures and states.
@@ -353,7 +353,8 @@ def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, 
     except EpisodeError as error:
         yield _broken(error)
         return
-    yield from _seen_in(np.concatenate(everything), suite)
+    rule = suite.protocol.gripper if converts_gripper(policy, suite.protocol) else AS_GIVEN
+    yield from _seen_in(np.concatenate(everything), suite, rule)
 
 
 def _check_numbers(policy: object) -> None:
@@ -444,8 +445,8 @@ def _ignored(
         )
 
 
-def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
-    """Check the range and the gripper of all actions, (n, 7) or (n, 10)."""
+def _seen_in(actions: Actions, suite: Suite, rule: str = AS_GIVEN) -> Iterator[FitFinding]:
+    """Check the range and the gripper of all actions, (n, 7) or (n, 10), by the gripper's rule of the evaluator."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
     is_pose = suite.protocol.control == ABSOLUTE
     if wild.any() and not is_pose:
@@ -463,12 +464,21 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
         yield fit.SMALL_ACTIONS.found(f"the arm's values are at most {largest:.3g} in {len(actions)} actions")
     # Only the sign of the gripper's value matters.
     gripper = actions[:, -1]
-    closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())
+    if rule == ONE_OPENS and gripper.min() < -0.5:
+        yield fit.GRIPPER.found(
+            f"the gripper goes down to {gripper.min():.3g}, but the evaluator {suite.protocol.evaluator} takes 0 "
+            "(closes) to 1 (opens)",
+            mend="if -1 opens in your policy, say so in its traits: traits = {'gripper': '-1 opens, 1 closes'}",
+        )
+    executed = np.array([gripper_of(value, rule) for value in gripper])
+    closes, opens = bool((executed > 0).any()), bool((executed < 0).any())
     if not (closes and opens):
         does = "only closes" if closes else "only opens" if opens else "does not move"
         # No negative zeros.
         low, high = gripper.min() + 0.0, gripper.max() + 0.0
-        hint = f", as a gripper of {GRIPPERS[2]!r} or the opposite would" if 0 <= low < high <= 1 else ""
+        is_unsigned = rule == AS_GIVEN and 0 <= low < high <= 1
+        hint = f", as a gripper of {GRIPPERS[2]!r} or the opposite would" if is_unsigned else ""
+        hint += f", which the evaluator {suite.protocol.evaluator} converts" if rule != AS_GIVEN else ""
         yield fit.CONSTANT_GRIPPER.found(f"the gripper {does}: {low:.3g} to {high:.3g} in {len(gripper)} actions{hint}")
 
 

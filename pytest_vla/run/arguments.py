@@ -9,7 +9,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import LABELS, label_error
 from pytest_vla.plan.case import parse_task_levels
-from pytest_vla.plan.choices import LONGEST, MOST_SHARDS, steps_to_hold
+from pytest_vla.plan.choices import LONGEST, MOST_SHARDS, success_rule
 from pytest_vla.policies.devices import AUTO
 from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, parse_seeds
 
@@ -121,10 +121,9 @@ def evaluator_text(text: str) -> "str | Path":
 def success_text(text: str) -> str:
     """Parse a rule of success."""
     try:
-        steps_to_hold(text)
+        return success_rule(text)
     except VlaError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    return text
 
 
 def budget_text(text: str) -> int | str:

@@ -170,7 +170,8 @@ def _evaluators(selection: Selection) -> list[str]:
         task = load_suite(name, data=settings.data).tasks[0]
         evaluator = settings.evaluator_of(task)
         if evaluator.name != OWN_EVALUATOR:
-            why = "" if settings.evaluator is not None else f", which --vla-model={settings.model} implies"
+            why = f", by vla_evaluator in {Path(settings.ini_file).name}" if settings.evaluator is not None else ""
+            why = "" if "evaluator" in settings.typed else why or f", which --vla-model={settings.model} implies"
             at = f" at {evaluator.commit}" if evaluator.commit else ""
             notes[f"evaluator {evaluator.name}{why}: {evaluator.about} ({evaluator.source}{at})"] = None
             for other in evaluator.max_steps:
@@ -178,6 +179,11 @@ def _evaluators(selection: Selection) -> list[str]:
                     near = did_you_mean(other, suite_names())
                     notes[f"evaluator {evaluator.name}: [max_steps] has {other}, which is no suite.{near}"] = None
         found = deviations(task, settings.as_run(task).protocol, evaluator)
+        if settings.steps == LONGEST and "max_steps" not in found:
+            budget = settings.as_run(task).protocol.max_steps
+            notes[f"step budget {budget} ({name}), as without --vla-steps=longest: no evaluator has a longer one"] = (
+                None
+            )
         differs: dict[str, tuple[object, object]] = {f"protocol.{field}": both for field, both in found.items()}
         if settings.replan is not None and evaluator.replan not in (None, settings.replan):
             differs["replan"] = evaluator.replan, settings.replan

@@ -39,6 +39,7 @@ class Settings(Options):
         given: the options for a command that runs an episode again, unchanged, without suites, tasks and seeds.
         plugins: modules with our hooks that ``-p`` names, for the policy's process.
         model_within: `ModelSpec.within`.
+        ini_file: the path of the ini file, for messages; empty without one.
     """
 
     model_text: str | None
@@ -48,6 +49,7 @@ class Settings(Options):
     given: tuple[str, ...]
     plugins: tuple[str, ...] = ()
     model_within: str = ""
+    ini_file: str = ""
 
     @property
     def model_typed(self) -> bool:
@@ -89,7 +91,13 @@ class Settings(Options):
 
         steps = longest_steps(task) if self.steps == LONGEST else self.steps
         replaced = {"textures": self.textures, "settle_steps": self.settle_steps, "success": self.success}
-        found = with_protocol(self.evaluator_of(task).task(task), max_steps=steps, **replaced)
+        try:
+            meant = self.evaluator_of(task).task(task)
+        except VlaError as error:
+            if self.evaluator is None or "evaluator" in self.typed:
+                raise
+            raise VlaError(f"{error}, which overrides vla_evaluator = {self.evaluator} in {self.ini_file}") from error
+        found = with_protocol(meant, max_steps=steps, **replaced)
         if (steps_to_hold(found.protocol.success) or 1) > found.protocol.max_steps:
             raise VlaError(
                 f"--vla-success={found.protocol.success}: no episode of {task.suite} can succeed in "
@@ -163,6 +171,7 @@ def read_settings(config: pytest.Config) -> Settings:
         typed=frozenset(typed),
         given=tuple(each.typed(typed[each.attribute]) for each in OPTIONS if each.again and each.attribute in typed),
         plugins=hook_modules.consented(),
+        ini_file=str(config.inipath or ""),
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_vla.plan.manifests import Suite
     from pytest_vla.plan.task import Task
     from pytest_vla.records.record import Record
-    from pytest_vla.suites.libero.text_logs import TaskEpisodes, TextLog, TextSection
+    from pytest_vla.suites.libero.text_logs import RateSection, TaskEpisodes, TextLog, TextSection
 
 # Imported at the first use, so that --help is fast.
 
@@ -41,6 +41,7 @@ LEROBOT, VLA_EVAL, X_VLA = "lerobot", "vla-eval", "x-vla"
 
 _LARGEST = 256 * 1024 * 1024  # Bytes of a file; a log of libero_90 with its progress bars has about 20 MB.
 _MOST = 200_000  # Episodes of a file.
+_LARGEST_COUNT, _SEED_BLOCKS = 1000, 4_000_000  # Of a log that has rates alone: episodes of a task, and seeds.
 _SQLITE = b"SQLite format 3\0"
 _SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90")
 
@@ -201,7 +202,11 @@ def _check_rate(value: Any, successes: int, n: int, where: str, digits: int = 4,
         raise VlaError(f"{where} is {printable(repr(value)[:60])}, but {told}: the file contradicts itself")
 
 
-def _rates_alone(path: Path, rates: Mapping[str, tuple[float | None, int | None]]) -> VlaError:
+def _rates_alone(
+    path: Path,
+    rates: Mapping[str, tuple[float | None, int | None]],
+    why: str = "a run needs the outcome of each episode",
+) -> VlaError:
     """Return the error for a file that has rates and no episodes; it reports the rates."""
     from pytest_vla.metrics.statistics import wilson_interval
 
@@ -214,14 +219,7 @@ def _rates_alone(path: Path, rates: Mapping[str, tuple[float | None, int | None]
             low, high = wilson_interval(round(rate * n), n)
             line += f" of {counted(n, 'episode')} (95% interval {100 * low:.1f} to {100 * high:.1f}%)"
         lines.append(line)
-    return VlaError(
-        "\n".join(
-            [
-                f"{path} has success rates only, and a run needs the outcome of each episode: it is not imported",
-                *lines,
-            ]
-        )
-    )
+    return VlaError("\n".join([f"{path} has success rates only, and {why}: it is not imported", *lines]))
 
 
 # Tasks: a log names them by their instructions, which several may share.
@@ -267,7 +265,8 @@ def _tasks_of(texts: Sequence[tuple[str, str]], tasks: "Sequence[Task]", suite: 
         if _key(text) not in places:
             near = did_you_mean(_key(text), places)
             others = [name for name in _suites_with([text]) if name != suite]
-            hint = f" It is a task of {', '.join(others)}: use --suite=NAME." if others else near
+            mend = "Use --suite=NAME, or correct the suite's name in a copy of the log if the log has one"
+            hint = f" It is a task of {', '.join(others)}. {mend}" if others else near
             raise VlaError(f"{where}: {suite} has no task {printable(repr(text)[:200])}.{hint}")
     wanted = [places[_key(text)] for text, _ in texts]
     if all(len(each) == 1 for each in wanted):
@@ -304,11 +303,17 @@ def _first_fit(wanted: Sequence[Sequence[int]]) -> list[int]:
 
 def _chosen_suite(texts: Sequence[str], said: str, options: argparse.Namespace, where: str, name: str = "") -> str:
     """Return the suite's name: what the file says, ``--suite``, the file's name, or the only one with these tasks."""
+    from pytest_vla.plan.manifests import is_suite
+
     given = options.suite or ""
-    if said and given and said != given:
-        raise VlaError(f"{where}: the log is of {printable(said)}, and --suite={given} was given")
+    if said and given and said != given and is_suite(said):
+        raise VlaError(
+            f"{where}: the log's suite is {printable(said)}, and --suite={given} was given. Leave --suite out; if the "
+            f"log is wrong, replace {printable(said)} by {given} in a copy of it"
+        )
     if said or given:
-        return said or given
+        # A script's own name of a suite, such as libero_goal_no_noops, is no suite's here.
+        return given or said
     named = [suite for suite in _SUITES if re.search(rf"(?<![A-Za-z0-9]){suite}(?![A-Za-z0-9])", name)]
     if len(named) == 1:
         return named[0]
@@ -329,6 +334,12 @@ def read_text(path: Path, options: argparse.Namespace) -> ReadLog:
     text, digest = _text(path)
     log = parse_text_log(text, path)
     evaluator, remarks = _text_evaluator(log, path, options)
+    if log.rates:
+        counts = [each for section in log.rates for each in _counts(section, path, digest, options)]
+        remarks.append(
+            f"{path}: it has success rates only. They become counts by task, and gates compare them unpaired"
+        )
+        return ReadLog(path, digest, tuple(counts), evaluator, remarks=tuple(remarks))
     episodes: list[LoggedEpisode] = []
     unfinished: list[str] = []
     for section in log.sections:
@@ -377,6 +388,47 @@ def _text_episodes(groups: "Sequence[TaskEpisodes]", suite: str, path: Path) -> 
             outcome = "error" if each.error else "success" if each.succeeded else "failure"
             place = f"{path}, line {each.line}"
             yield LoggedEpisode(task, each.number - 1, outcome, place, each.error, init_state=each.number - 1)
+
+
+def _counts(section: "RateSection", path: Path, digest: str, options: argparse.Namespace) -> Iterator[LoggedEpisode]:
+    """Yield episodes of a log that has rates alone: as many successes of each task as its rate says.
+
+    Their seeds are those of no other log, so that no comparison pairs them.
+
+    Raises:
+        VlaError: the log does not say the number of episodes, or the tasks, or contradicts itself.
+    """
+    from pytest_vla.suites.libero.text_logs import is_rate
+
+    rates, first = section.rates, f"{path}, line {section.rates[0].line}"
+    texts = [(each.text, f"{path}, line {each.line}") for each in rates]
+    n = options.episodes or section.episodes // len(rates)
+    if not n or (section.episodes and n * len(rates) != section.episodes):
+        said = f"{section.episodes} episodes of" if section.episodes else "no number of episodes for"
+        why = f"{said} {counted(len(rates), 'task')} (--episodes=N, the number of each task, imports it as counts)"
+        shown = {each.text or f"rate in line {each.line}": (float(each.rate), None) for each in rates}
+        raise _rates_alone(path, shown, why)
+    if n > _LARGEST_COUNT:
+        raise VlaError(f"{first}: expected up to {_LARGEST_COUNT} episodes of a task, found {n}")
+    known = [text for text, _ in texts if text]
+    suite = _chosen_suite(known, section.suite, options, first, path.name)
+    tasks = _suite(suite, first).tasks
+    if known and len(known) == len(rates):
+        tasks = tuple(_tasks_of(texts, tasks, suite))
+    elif len(rates) != len(tasks):
+        told = f"it has {counted(len(rates), 'rate')} without 'Task:', and {suite} has {counted(len(tasks), 'task')}"
+        raise VlaError(f"{first}: {told}, so nobody knows which task each is of. Import the log itself")
+    seed = _LARGEST_COUNT * (1 + int(digest[:12], 16) % _SEED_BLOCKS)
+    total = 0
+    for number, (each, task) in enumerate(zip(rates, tasks, strict=True), 1):
+        where = f"{path}, line {each.line}"
+        done = round(float(each.rate) * n)
+        total += done
+        for text, successes, of in ((each.rate, done, n), (each.total, total, n * number)):
+            if text and not is_rate(text, successes, of):
+                raise VlaError(f"{where}: {text} is no success rate of {counted(of, 'episode')}")
+        for k in range(n):
+            yield LoggedEpisode(task, seed + k, "success" if k < done else "failure", where)
 
 
 def _text_remarks(section: "TextSection", suite: str) -> Iterator[str]:
@@ -983,6 +1035,15 @@ def _declare_lerobot(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _declare_text(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--episodes",
+        metavar="N",
+        type=_positive,
+        help="the number of episodes of each task, for a text log with success rates alone (default: by its total)",
+    )
+
+
 def _importer(
     kind: str,
     reader: Reader,
@@ -992,7 +1053,7 @@ def _importer(
     return Importer(functools.partial(_read, kind=kind, reader=reader), recognises, declare)
 
 
-TEXT_IMPORTER = _importer("libero-log", read_text, _is_text)
+TEXT_IMPORTER = _importer("libero-log", read_text, _is_text, _declare_text)
 LEROBOT_IMPORTER = _importer(
     LEROBOT, read_lerobot, lambda path: _has(path, '"pc_success"', '"per_task"'), _declare_lerobot
 )

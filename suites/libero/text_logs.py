@@ -15,8 +15,8 @@ Facts from openpi ``examples/libero/main.py`` (15a9616), openvla and openvla-oft
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -75,6 +75,38 @@ class TextSection:
 
 
 @dataclass(frozen=True)
+class TaskRate:
+    """A task's success rate in a log without episodes.
+
+    Attributes:
+        text: the task's instruction, or an empty text if the log does not say it.
+        rate: as it is printed, 0..1.
+        total: the success rate of all tasks so far, as it is printed, or an empty text.
+        line: where it is.
+    """
+
+    text: str
+    rate: str
+    total: str
+    line: int
+
+
+@dataclass(frozen=True)
+class RateSection:
+    """The part of a log without episodes for one suite.
+
+    Attributes:
+        suite: its name by ``Task suite:``, or an empty text if the log does not say it.
+        rates: by task, in their order.
+        episodes: the number of episodes of all tasks, or 0 if the log does not say it.
+    """
+
+    suite: str
+    rates: tuple[TaskRate, ...]
+    episodes: int
+
+
+@dataclass(frozen=True)
 class TextLog:
     """A text log.
 
@@ -83,11 +115,13 @@ class TextLog:
         evaluators: those that could have written it, in the order of `TEXT_EVALUATORS`; empty if its lines contradict
             each other.
         clues: the texts that tell them apart, each with its line.
+        rates: of a log that has no line of an episode, its tasks' rates by suite.
     """
 
     sections: tuple[TextSection, ...]
     evaluators: tuple[str, ...]
     clues: tuple[str, ...]
+    rates: tuple[RateSection, ...] = ()
 
 
 _KEYS = (
@@ -113,6 +147,8 @@ _VALUES: Mapping[str, str] = {
     "Total successes: ": r"(\d{1,7})",
     "Overall success rate: ": rf"{_RATE} \((\d{{1,3}}(?:\.\d{{1,30}})?)%\)",
 }
+
+_OF_EPISODE = ("Starting episode ", "Success: ", "# episodes completed so far: ", "# successes: ")
 
 # A terminal's colours and titles, and tqdm's bars, also those whose beginning was cut off.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -158,10 +194,34 @@ def is_text_log(text: str) -> bool:
 
 def parse_text_log(text: str, path: Path) -> TextLog:
     """Parse a log. Raises VlaError with the line where it contradicts itself, or has lines missing or twice."""
-    reader = _Reader(path)
-    for event in _events(text):
-        reader.read(event)
-    return reader.finish()
+    reader, events = _Reader(path), [*_events(text)]
+    rates = () if any(event.key in _OF_EPISODE for event in events) else tuple(_rates(events))
+    for event in events:
+        reader.read(event, has_rates=bool(rates))
+    return replace(reader.finish(), rates=rates)
+
+
+def _rates(events: Iterable[_Event]) -> Iterator[RateSection]:
+    """Yield the tasks' rates of a log that has no line of an episode, such as what a search for "rate" leaves."""
+    suite, text, episodes = "", "", 0
+    found: list[TaskRate] = []
+    for event in events:
+        value = event.value.strip()
+        if event.key == "Task suite: ":
+            if found:
+                yield RateSection(suite, tuple(found), episodes)
+            suite, text, episodes, found = value, "", 0, []
+        elif event.key == "Task: ":
+            text = value
+        elif event.key == "Current task success rate: ":
+            found.append(TaskRate(text, value, "", event.line))
+            text = ""
+        elif event.key == "Current total success rate: " and found:
+            found[-1] = replace(found[-1], total=value)
+        elif event.key == "Total episodes: ":
+            episodes = int(value) if value.isdecimal() else 0
+    if found:
+        yield RateSection(suite, tuple(found), episodes)
 
 
 def _events(text: str) -> Iterator[_Event]:
@@ -180,7 +240,7 @@ def _is_prefix(text: str) -> bool:
     return not last or last[0] in _LEVELS or not last[0][-1].isalpha()
 
 
-def _is_rate(text: str, successes: int, n: int, scale: int = 1) -> bool:
+def is_rate(text: str, successes: int, n: int, scale: int = 1) -> bool:
     """Whether a printed number is the rate, rounded to as many digits as it has."""
     digits = len(text.partition(".")[2])
     return abs(float(text) - scale * successes / n) <= 0.5 * 10.0**-digits + 1e-9
@@ -209,14 +269,15 @@ class _Reader:
     result: tuple[bool, int] | None = None
     has_count: bool = False
 
-    def read(self, event: _Event) -> None:
+    def read(self, event: _Event, *, has_rates: bool = False) -> None:
+        """Read a line; of a log with nothing but rates, only what tells the evaluators apart, and its form."""
         self._note(event)
         pattern = _VALUES.get(event.key)
         found = re.fullmatch(pattern, event.value) if pattern else None
         if pattern and found is None:
             self._refuse(event.line, f"{event.text[:100]!r} is cut off or changed: it is not as the scripts write it")
         handle = _HANDLERS.get(event.key)
-        if handle is not None:
+        if handle is not None and not has_rates:
             handle(self, event.line, *(found.groups() if found else (event.value,)))
 
     def finish(self) -> TextLog:
@@ -284,7 +345,7 @@ class _Reader:
             if self._is_head() and self.completed is None:
                 return
             self._refuse(line, "'# successes:' has no '# episodes completed so far:' before it")
-        if number > self.completed or not _is_rate(percent, number, self.completed, 100):
+        if number > self.completed or not is_rate(percent, number, self.completed, 100):
             self._refuse(line, f"{number} successes of {self.completed} episodes are not {percent}%")
         before = number - (self.result is not None and self.result[0])
         if self.successes is not None and self.result is not None and before != self.successes:
@@ -313,7 +374,7 @@ class _Reader:
         n, seen = episodes[-1].number, sum(each.succeeded for each in episodes)
         # With the first episodes cut off, some number of successes among them has to give the rate.
         all_of_task = min(max(round(float(rate) * n), seen), seen + n - len(episodes))
-        if not _is_rate(rate, all_of_task, n):
+        if not is_rate(rate, all_of_task, n):
             self._refuse(line, f"{seen} successes of {n} episodes of {text!r} are no success rate of {rate}")
         self.has_task_rate = True
 
@@ -322,9 +383,9 @@ class _Reader:
             return
         self._between(line, "a total success rate")
         told = f"{self.successes} successes of {self.completed} episodes are no success rate of"
-        if not _is_rate(rate, self.successes, self.completed):
+        if not is_rate(rate, self.successes, self.completed):
             self._refuse(line, f"{told} {rate}")
-        if percent and not _is_rate(percent, self.successes, self.completed, 100):
+        if percent and not is_rate(percent, self.successes, self.completed, 100):
             self._refuse(line, f"{told} {percent}%")
 
     def on_current_rate(self, line: int, rate: str) -> None:

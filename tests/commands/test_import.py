@@ -14,9 +14,11 @@ from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
 from pytest_vla.metrics.language import subjects
+from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
+from pytest_vla.reports.loaded import load
 from pytest_vla.run.selection import _seeds_of_baseline
 from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.variations import read_para_log, variation_of
@@ -208,7 +210,7 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     (logs / "m_seed8" / "eval1.json").unlink()
     with pytest.raises(VlaError, match=r"no eval0\.json or similar, nor in its subfolders"):
         import_log(tmp_path, "--format=libero-para")
-    with pytest.raises(VlaError, match=r"is not recognised as a log\. Formats: .*libero-para"):
+    with pytest.raises(VlaError, match=r"no file in it is a log\. Formats: .*libero-para"):
         import_log(tmp_path)
 
 
@@ -316,10 +318,14 @@ def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -
     assert main(["gate", str(worse), f"--baseline={old}", "--json"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")
+    # Nobody can run a log in rounds.
+    assert main(["gate", str(openpi_log("near.txt", 5, n=2)), f"--baseline={old}"]) == 0
+    assert "inconclusive" in (told := capsys.readouterr().out)
+    assert "sequential" not in told
     assert main(["gate", str(same), f"--baseline={old}", "--require=no-worse"]) == 0
     assert "note" not in capsys.readouterr().out
     # Each is a run, and is imported once.
-    assert len(run_names(Path(".vla"))) == 3
+    assert len(run_names(Path(".vla"))) == 4
     assert main(["baseline", "save", str(old), "-o", "b.json"]) == 0
     assert main(["gate", str(worse), "--baseline=b.json"]) == 1
     assert str(old.resolve()) not in Path("b.json").read_text()
@@ -332,7 +338,7 @@ def test_two_logs_are_gated_by_one_command(capsys: pytest.CaptureFixture[str]) -
         200,
         98.0,
     )
-    assert len(run_names(Path(".vla"))) == 3
+    assert len(run_names(Path(".vla"))) == 4
 
 
 def test_a_log_as_the_baseline_of_a_run_says_the_seeds() -> None:
@@ -382,3 +388,61 @@ def test_a_log_as_the_baseline_is_not_the_last_run_that_is_judged(
     assert main(["gate", *runs, f"--baseline={openpi_log('old.txt', 4)}", "--json"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["verdict"], verdict["run"]["model"], verdict["baseline"]["model"]) == ("regression", "worse", "old")
+
+
+def test_two_logs_of_one_model_are_apart_if_they_have_the_same_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        Path(name, "pi0").mkdir(parents=True)
+    files = [openpi_log("one/pi0/log.txt", 4), openpi_log("two/pi0/log.txt", 60)]
+    assert main(["report", *map(str, files), "--format=json"]) == 0
+    found = {each["model"]: each["success"]["sr"] for each in json.loads(capsys.readouterr().out)["models"]}
+    assert sorted(round(rate) for rate in found.values()) == [70, 98]
+    assert {*found} == {f"pi0 (run {name})" for name in run_names(Path(".vla"))}
+    assert main(["report", *map(str, files)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"note: the log {path}" in shown for path in files)
+    # Of one evaluator, two logs are apart as well beside one of another.
+    import_log(write(Path("oft.txt"), text_log("openvla-oft", "libero_goal", outcomes("libero_goal"))), "--model=pi0")
+    names = {name for name, _ in by_model(load([], Path(".vla")).records)}
+    assert len(names) == 3
+    assert all("evaluator " in name and "run " in name for name in names)
+
+
+def test_logs_of_different_tasks_are_one_row_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = outcomes("libero_goal", 10, 3)
+    for name, texts in (("a.txt", [*whole][:4]), ("b.txt", [*whole][4:])):
+        import_log(write(Path(name), text_log("openpi", "libero_goal", {t: whole[t] for t in texts})), "--model=m")
+    capsys.readouterr()
+    assert main(["report"]) == 0
+    shown = capsys.readouterr().out
+    assert "=== m, libero_goal, evaluator openpi ===\nnote: 2 logs together: a.txt, b.txt" in shown
+
+
+def test_each_log_below_a_folder_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "all" / "pi0").mkdir(parents=True)
+    (tmp_path / "all" / ".hidden").mkdir()
+    (tmp_path / "all" / "x" / "y").mkdir(parents=True)
+    good = openpi_log("all/a.txt", 4)
+    text = good.read_text()
+    for name in ("copy.txt", "pi0/log.txt", ".hidden/b.txt"):
+        (tmp_path / "all" / name).write_text(text.replace("INFO:root:\n", "INFO:root: \n") if "log" in name else text)
+    (tmp_path / "all" / "cut.txt").write_text(text[: len(text) // 2])
+    (tmp_path / "all" / "video.mp4").write_bytes(bytes(range(256)))
+    log(tmp_path / "all" / "x" / "y" / "m_seed7", {})
+    (tmp_path / "all" / "link.txt").symlink_to(good.resolve())
+    assert main(["import", "all"]) == 1
+    said = capsys.readouterr()
+    runs = [line for line in said.out.splitlines() if line.startswith("run ")]
+    assert [line.split(" by ")[1].split(",")[0] for line in runs] == ["a", "m", "pi0"]
+    assert f"{Path('all', 'copy.txt')} is already in .vla" in said.out
+    assert "all: 1 file is no log: video.mp4" in said.out
+    assert "1 file was not imported" in said.err
+    assert "cut.txt: the log is not finished" in said.err
+    # What is there is skipped; the rest is imported by the options that it needs.
+    assert main(["import", "all", "--allow-unfinished"]) == 0
+    assert len(run_names(Path(".vla"))) == 4
+    assert main(["import", "all", "all/a.txt"]) == 1
+    assert "import them apart" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(VlaError, match="empty: no file in it is a log"):
+        import_log("empty")

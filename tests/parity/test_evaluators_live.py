@@ -13,12 +13,14 @@ from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.task import with_protocol
 from tests.support.evaluators import (
     EVALUATORS,
+    STREAMS,
     TASKS,
     Seen,
     blind_digests,
     blind_jobs,
     compare_scenes,
     golden_of,
+    scene_digests,
     scenes,
 )
 from tests.support.reference import run_loops
@@ -33,7 +35,16 @@ def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
     """The golden's episodes of the 25 different scenes of LIBERO's 88 tasks that place cabinet, stove or rack anew."""
     assert len(scenes()) == 25
     for task in sorted(scenes())[part::4]:
+        assert [len(scenes()[task][name]) for name in STREAMS] == [50, 50]
         compare_scenes(task)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_golden_of_scenes_is_upstreams(name: str, tmp_path: Path) -> None:
+    task = "libero_goal/open_the_middle_drawer_of_the_cabinet"
+    for found, expected in zip(scene_digests(task, name, tmp_path), scenes()[task][name], strict=True):
+        assert found.startswith(expected)
 
 
 @pytest.mark.slow

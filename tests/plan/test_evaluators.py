@@ -130,9 +130,14 @@ def test_a_file_of_ones_own_extends_one(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("max_steps = 3", r"max_steps: expected a table"),
-        ("[max_steps]\nlibero_goal = 0", r"\[max_steps\] libero_goal: expected 1 or more"),
+        (
+            "[max_steps]\nlibero_goal = 0",
+            r"\[max_steps\] libero_goal: expected a whole number from 1 to 1,000,000, found 0",
+        ),
         ("[max_steps]\nlibero_goal = true", r"\[max_steps\] libero_goal: expected a whole number"),
-        ("about = 3", "about: expected a text"),
+        ("about = 3", "about: expected a text, found 3"),
+        ("replan = -1", "replan: expected a whole number from 1 to 1,000,000, or 0 for the policy's own.*found -1"),
+        ("episodes = 'x'", "episodes: .*or 0 for the suite's own number, found 'x'"),
         ('extends = "openpj"', "no evaluator 'openpj'.*openpi"),
         ('extends = "ours"', "extends: expected one of"),
         ("replans = 3", "unknown replans.*replan"),
@@ -140,14 +145,23 @@ def test_a_file_of_ones_own_extends_one(tmp_path: Path) -> None:
         ('extends = "openpi"\n[protocol]\nscenes = "stream"', "scenes is 'stream', expected 'seed'"),
         (
             'extends = "openpi"\n[protocol]\nimage_transform = "rotate_180 > pad 0"',
-            "the step 'pad 0', expected one of pad 1",
+            "image_transform: the step is 'pad 0', expected one of pad 1",
         ),
-        ('extends = "openpi"\n[protocol]\nwrist_transform = "turned"', "not one of none, rotate_180, raw"),
-        ('extends = "openpi"\n[protocol]\nprompt = "do it"', "prompt has no {instruction}"),
-        ('extends = "openpi"\n[protocol]\nimage_size = [0, 3]', r"image_size is not \[height, width\]"),
-        ('extends = "openpi"\n[protocol]\nsettle_action = [0, 1]', "settle_action has no seven numbers"),
-        ('extends = "openpi"\n[protocol]\nsettle_steps = -1', "settle_steps is no whole number"),
-        ('extends = "openpi"\n[protocol]\ngripper = "up"', "gripper is not one of as_given"),
+        (
+            'extends = "openpi"\n[protocol]\nwrist_transform = "turned"',
+            "wrist_transform: the turn is 'turned', expected one of none",
+        ),
+        (
+            'extends = "openpi"\n[protocol]\nprompt = "do it"',
+            "prompt is 'do it', expected a text with one {instruction}",
+        ),
+        ('extends = "openpi"\n[protocol]\nimage_size = [0, 3]', r"image_size is \[0, 3\], expected \[height, width\]"),
+        (
+            'extends = "openpi"\n[protocol]\nsettle_action = [0, 1]',
+            r"settle_action is \[0, 1\], expected seven numbers",
+        ),
+        ('extends = "openpi"\n[protocol]\nsettle_steps = -1', "settle_steps is -1, expected a whole number"),
+        ('extends = "openpi"\n[protocol]\ngripper = "up"', "gripper is 'up', expected one of as_given"),
         ('extends = "openpi"\n[protocol]\nsuccess = "held"', "success is 'held', expected first, held:K"),
         ("about = [", "cannot be read as TOML"),
         ("", r"no \[max_steps\]"),
@@ -247,3 +261,29 @@ def test_docs_and_help_have_what_the_files_say() -> None:
         assert executed == (str(each.replan) if each.replan else "the policy's number")
         assert episodes == str(each.episodes)
         assert each.name in option.help
+
+
+def test_zero_leaves_a_number_to_policy_and_suite(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "openpi"\nreplan = 0\nepisodes = 0\n[protocol]\nsuccess = "held:1"\n')
+    found = load_evaluator(str(file))
+    assert (load_evaluator("openpi").replan, load_evaluator("openpi").episodes) == (5, 50)
+    # A goal that holds for one step is the first success.
+    assert (found.replan, found.episodes, found.protocol["success"]) == (None, None, "first")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # Isaac-GR00T's examples/LIBERO/README.md at 559269d evaluates N1.6 by the script of N1.7.
+        ("groot-n1.6", "numbers of groot-n1.6 were measured by groot-n1.7"),
+        ("GR00T_N1.7", "Did you mean groot-n1.7"),
+        ("pi0.5", "numbers of pi05 were measured by openpi"),
+        ("smolvla", "were measured by lerobot"),
+        ("openvla_oft", "Did you mean openvla-oft"),
+        ("xvla", "Did you mean x-vla"),
+    ],
+)
+def test_a_models_name_is_told_from_an_evaluators(text: str, told: str) -> None:
+    with pytest.raises(VlaError, match=told):
+        load_evaluator(text)

@@ -281,7 +281,11 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
             'no control_freq, init_states (add under [protocol], or extends = "libero.toml")',
         ),
         (GOOD + "fps = 3", BASE, "unknown fps"),
-        (GOOD, BASE.replace('"none"', '"upside-down"'), "image_transform is not one of none, rotate_180"),
+        (
+            GOOD,
+            BASE.replace('"none"', '"upside-down"'),
+            "image_transform: the turn is 'upside-down', expected one of none",
+        ),
         (GOOD.replace('title = "Mine"', ""), BASE, "no title at the top"),
         (GOOD + "max_steps = 6", BASE, "cannot be read as TOML"),
         (GOOD.replace("base.toml", "other.toml"), BASE, "extends: there is no other.toml in"),

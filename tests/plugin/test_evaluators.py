@@ -52,6 +52,8 @@ def test_the_longest_budget_holds_all_others(vla: Run, project: pytest.Pytester)
     result.stdout.fnmatch_lines(["vla: step budget 800 (libero_goal), the longest of all evaluators: *"])
     (record,) = last_records(project).values()
     assert (record.protocol["max_steps"], record.protocol.get("evaluator")) == (800, None)
+    result = vla("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-steps=longest", ONE, STILL)
+    result.stdout.fnmatch_lines(["vla: step budget 300 (tabletop), *no evaluator has a longer one"])
 
 
 def test_success_that_lasts_is_in_the_record(vla: Run, project: pytest.Pytester) -> None:
@@ -59,12 +61,17 @@ def test_success_that_lasts_is_in_the_record(vla: Run, project: pytest.Pytester)
     (record,) = last_records(project).values()
     assert (record.protocol["success"], record.steps) == ("end", 20)
     assert record.metrics["first_success_step"] < 20
+    vla(*STOVE, "--vla-model=policies:straight", ONE, "--vla-success=held:1").assert_outcomes(passed=1)
+    (record,) = last_records(project).values()
+    assert "success" not in record.protocol, "the same as first, which is usual"
 
 
 def test_a_file_of_the_projects_own_is_an_evaluator(vla: Run, project: pytest.Pytester) -> None:
     project.makefile(".toml", mine='extends = "openpi"\n[max_steps]\nlibero_goal = 9\n')
     project.makeini("[pytest]\nvla_evaluator = mine.toml")
-    vla(*STOVE, STILL, ONE).assert_outcomes(failed=1)
+    result = vla(*STOVE, STILL, ONE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["vla: evaluator mine, by vla_evaluator in tox.ini: *"])
     (record,) = last_records(project).values()
     assert (record.protocol["evaluator"], record.steps, record.replan) == ("mine", 9, 5)
 
@@ -85,6 +92,19 @@ def test_what_cannot_be_is_refused_before_anything_runs(arguments: tuple[str, ..
     result = vla(*arguments, STILL)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([told])
+
+
+def test_an_evaluator_of_the_ini_file_is_named_where_it_does_not_fit(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_evaluator = openpi")
+    told = "*no protocol for tabletop*--vla-evaluator=ours, which overrides vla_evaluator = openpi in *tox.ini*"
+    vla("--vla-suite=tabletop", STILL).stderr.fnmatch_lines([told])
+    project.makepyfile(
+        "import pytest\n@pytest.mark.vla(suite='tabletop', seeds=1)\ndef test_own(rollout):\n    assert rollout\n"
+    )
+    vla(STILL).stdout.fnmatch_lines([f"*test_own: @pytest.mark.vla: {told}"])
+    typed = vla(STILL, "--vla-evaluator=openpi").stdout.str()
+    assert "no protocol for tabletop" in typed
+    assert "ini" not in typed.partition("no protocol")[2].partition("short test summary")[0]
 
 
 def test_a_policy_may_imply_its_evaluator(vla: Run, project: pytest.Pytester) -> None:

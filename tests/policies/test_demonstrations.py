@@ -192,14 +192,14 @@ def test_what_was_observed_is_refused_if_it_is_faulty(file: Path, name: str) -> 
 @pytest.mark.parametrize("content", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n"])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.hdf5").write_bytes(content)
-    with pytest.raises(VlaError, match=r"a\.hdf5: it: expected "):
+    with pytest.raises(VlaError, match=r"a\.hdf5: the file: expected "):
         open_demonstrations(tmp_path / "a.hdf5")
 
 
 def test_no_plain_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.hdf5")
     for path in (tmp_path / "a.hdf5", tmp_path, tmp_path / "none.hdf5"):
-        with pytest.raises(VlaError, match=f"{path}: it: expected"):
+        with pytest.raises(VlaError, match=f"{path}: the file: expected"):
             open_demonstrations(path)
 
 

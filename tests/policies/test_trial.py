@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.plan.evaluators import load_evaluator
+from pytest_vla.plan.manifests import Suite, load_suite, suite_with
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import FitFinding
 from pytest_vla.policies.trial import Latency, measure, try_policy
@@ -269,6 +270,28 @@ def test_a_gripper_that_never_changes(gripper: Callable[[np.ndarray], np.ndarray
         return chunk
 
     assert message in only(policy_of(act), "VLA-P109", "warning")
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "gripper", "codes"),
+    [
+        ("openvla", lambda value: (value + 1) / 2, []),
+        ("openvla", lambda value: 0.8 + 0 * value, ["VLA-P109"]),
+        ("openvla", lambda value: value, ["VLA-P004"]),
+        ("vla-eval", lambda value: (value + 1) / 2, ["VLA-P109"]),
+        ("openpi", lambda value: (value + 1) / 2, ["VLA-P109"]),
+    ],
+)
+def test_a_gripper_is_judged_after_the_evaluators_rule(
+    evaluator: str, gripper: Callable[[np.ndarray], np.ndarray], codes: list[str]
+) -> None:
+    def act(episode: Episode, seen: Any) -> Any:
+        chunk = features(episode, seen)
+        chunk[:, 6] = gripper(chunk[:, 6])
+        return chunk
+
+    suite = suite_with(load_suite("libero_goal"), load_evaluator(evaluator).task)
+    assert [each.code for each in try_policy(policy_of(act), suite) if each.code in ("VLA-P004", "VLA-P109")] == codes
 
 
 class Raising:

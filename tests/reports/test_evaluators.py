@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.evaluators import built_in_evaluators, load_evaluator
+from pytest_vla.plan.evaluators import PUBLISHED, built_in_evaluators, load_evaluator
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import with_protocol
 from pytest_vla.records.record import Record
 from pytest_vla.reports import figures
-from pytest_vla.reports.evaluators import PUBLISHED, make_budgets, published_number, published_numbers
+from pytest_vla.reports.evaluators import make_budgets, published_number, published_numbers
 from pytest_vla.reports.loaded import load
 from pytest_vla.util.documents import read_toml
 from tests.support.data import needs_data
@@ -108,8 +108,12 @@ def test_one_run_has_the_rate_under_every_budget_up_to_its_own(capsys: pytest.Ca
     assert [at["steps"] for at in found["curve"]] == [100, 300, 450, 600]
     report("--section=evaluators")
     out = capsys.readouterr().out
-    assert "libero_goal 50.0 [35.2, 64.8] at 300 steps, 75.0 [59.8, 85.8] at 600" in out
+    told = "libero_goal 50.0 [35.2, 64.8] at 300; 75.0 [59.8, 85.8] at 600 steps; no success after step 450"
+    assert told in " ".join(out.split())
     assert "--vla-steps=longest" in out
+    assert "Success by step budget, %" not in out
+    report("--section=evaluators", "--full")
+    assert "Success by step budget, %" in capsys.readouterr().out
 
 
 def test_errors_stay_in_no_rate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,7 @@ class Frames:
 
 def load_frames(folder: Path) -> Frames:
     """All rows of a data set, read by lerobot."""
+    mend_torchvision()
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     dataset = LeRobotDataset("pytest-vla/demonstrations", root=folder)

@@ -422,11 +422,10 @@ def _language(name: str, about: str, change: Callable[[Episode], str]) -> Miswir
 
 
 def _of_another_task(episode: Episode) -> str:
-    """Return the instruction of the suite's next task that has another one."""
+    """Return the instruction of the suite's next task, whatever the policy is told."""
     tasks = load_suite(episode.suite).tasks
     number = next((number for number, task in enumerate(tasks) if task.name == episode.task), 0)
-    others = (tasks[(number + more) % len(tasks)].language for more in range(1, len(tasks)))
-    return next((text for text in others if text != episode.instruction), "do nothing")
+    return tasks[(number + 1) % len(tasks)].language
 
 
 def _of_first_task(episode: Episode) -> str:
@@ -536,7 +535,7 @@ MISWIRINGS = (
     _state("state-mm", "The position in millimetres.", lambda s: np.array([*s[:3] * 1000, *s[3:]])),
     _wired(STATE, "state-joints", "Seven joint positions and the gripper's opening in place of the pose.",
            (STATE, JOINTS), (JOINTS,), observe=_joints),
-    _wired(STATE, "state-controller", "The controller's pose of a moment ago in place of the observation's.",
+    _wired(STATE, "state-controller", "The controller's pose, turned by 90 degrees, in place of the observation's.",
            (STATE, CONTROLLER_POS), (CONTROLLER_POS, CONTROLLER_MAT), observe=_controller),
     _gripper("gripper-sign", "The gripper's sign: it opens where it should close.", lambda g: -g),
     _gripper("gripper-01-closes", "The gripper in [0, 1], where 1 closes: it never opens.", lambda g: (g + 1) / 2),

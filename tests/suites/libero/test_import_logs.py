@@ -34,7 +34,14 @@ ENDS = ["success", "failure", "success", "success", "success", "failure"]
 
 
 def options(*files: Path, **given: Any) -> argparse.Namespace:
-    plain = {"model": None, "suite": None, "evaluator": None, "allow_unfinished": False, "batch_size": None}
+    plain = {
+        "model": None,
+        "suite": None,
+        "evaluator": None,
+        "allow_unfinished": False,
+        "batch_size": None,
+        "episodes": None,
+    }
     return argparse.Namespace(**{**plain, "files": list(files), **given})
 
 
@@ -272,10 +279,57 @@ def test_the_suite_is_said_or_the_only_one_with_the_tasks(tmp_path: Path) -> Non
         "openvla", "libero_goal", {"turn on the stove": [True], "push the plate to the front of the stove": [True]}
     )
     assert len(records(write(tmp_path / "b.txt", both.partition("\n")[2]))) == 2
-    with pytest.raises(VlaError, match="is of libero_goal, and --suite=libero_10"):
+    with pytest.raises(VlaError, match=r"is libero_goal, and --suite=libero_10.*Leave --suite out"):
         records(write(tmp_path / "c.txt", both), suite="libero_10")
+    own = write(tmp_path / "d.txt", both.replace("libero_goal", "libero_goal_no_noops"))
+    with pytest.raises(VlaError, match=r"libero_goal_no_noops.*--suite=NAME"):
+        records(own)
+    assert {record.suite for record in records(own, suite="libero_goal")} == {"libero_goal"}
     with pytest.raises(VlaError, match=r"libero_10 has no task .*It is a task of libero_goal, libero_90"):
         records(path, suite="libero_10")
+
+
+def rate_lines(text: str, *keys: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if any(key in line for key in keys))
+
+
+def test_rates_alone_are_counts_if_the_number_of_episodes_is_said(tmp_path: Path) -> None:
+    results = outcomes("libero_goal", 10, 4, [(0, 1), (3, 0), (3, 2)])
+    whole = text_log("openpi", "libero_goal", results)
+    said = rate_lines(whole, "success rate", "Task suite", "Total episodes")
+    for text, more in (
+        (said, {}),
+        (rate_lines(whole, "success rate", "Task: ", "Task suite"), {"episodes": 4}),
+        (rate_lines(whole, "success rate"), {"episodes": 4, "suite": "libero_goal"}),
+    ):
+        found = records(write(tmp_path / "a.txt", text), **more)
+        counts = [sum(each.outcome == "success" for each in found if each.instruction == name) for name in results]
+        assert counts == [3, 4, 4, 2, *[4] * 6]
+        assert {record.init_state for record in found} == {None}
+        assert {record.protocol["evaluator"] for record in found} == {"openpi"}
+        assert "init_states" not in found[0].protocol
+    # Nobody knows which episodes succeeded: no comparison pairs them.
+    other = records(write(tmp_path / "b.txt", said.replace("Total success", "\nTotal success")))
+    assert {record.case for record in other}.isdisjoint(record.case for record in found)
+    for text, more, told in (
+        (
+            rate_lines(whole, "success rate"),
+            {"suite": "libero_goal"},
+            r"no number of episodes for 10 tasks .*\n.*75.0%",
+        ),
+        (said, {"episodes": 5}, "40 episodes of 10 tasks"),
+        (said.replace("episodes: 40", "episodes: 41"), {}, "41 episodes of 10 tasks"),
+        (said.replace("rate: 0.75", "rate: 0.6", 1), {}, "line 2: 0.6 is no success rate of 4 episodes"),
+        (said.replace("0.8125", "0.8121"), {}, "0.8121 is no success rate of 16"),
+        (said.replace("episodes: 40", "episodes: 80000"), {}, "expected up to 1000 episodes of a task, found 8000"),
+        (
+            "".join(said.splitlines(keepends=True)[:7]),
+            {"episodes": 4},
+            "3 rates without 'Task:', and libero_goal has 10",
+        ),
+    ):
+        with pytest.raises(VlaError, match=told):
+            records(write(tmp_path / "c.txt", text), **more)
 
 
 def test_an_evaluator_that_is_not_said_is_unknown(tmp_path: Path) -> None:
