@@ -1,15 +1,23 @@
-"""Hints on ini keys and options of ours that are misspelt, or that have no effect in this invocation."""
+"""Hints: ini keys and options of ours that are misspelt or have no effect, and what to do about a run at 0%."""
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vla import hook_modules
+from pytest_vla.errors import VlaError
 from pytest_vla.run.constants import KEY_START, MODELS_KEY
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.util.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pytest_vla.records.record import Record
+    from pytest_vla.run.settings import Settings
 
 
 def unknown_keys(config: pytest.Config) -> list[str]:
@@ -77,3 +85,45 @@ def unheeded(context: RunContext) -> str:
         name = config.inipath.name
         return f"vla: {name} sets vla_suite and vla_model, but a plain `pytest` does not run them. Use `{command}`"
     return ""
+
+
+# A suite without a success: a line with the command that finds out why.
+
+LEAST_EPISODES = 20
+"""So many unvaried episodes without a success are no bad luck of a policy that mostly succeeds."""
+
+_NOT_EXAMINED = ("expert", "random", "replay", "live")
+"""Policies that read no pictures, so that nothing can be wired wrongly, and those that no command can load."""
+
+
+def doctor_hint(records: "Sequence[Record]", settings: "Settings") -> str:
+    """Return the line that names ``pytest-vla doctor`` for the first suite without a success; empty if there is none.
+
+    Errors and invalid episodes do not count. Neither do varied ones, and suites with a world of their own.
+
+    Args:
+        records: of the run, each an observation of its own.
+        settings: of the run.
+    """
+    from pytest_vla.metrics.rates import is_plain
+    from pytest_vla.plan.manifests import load_suite
+
+    if re.split("[:?]", str(settings.model_text))[0] in _NOT_EXAMINED:
+        return ""
+    plain = [each for each in records if each.of_suite and is_plain(each) and each.outcome in ("success", "failure")]
+    for suite in dict.fromkeys(each.suite for each in plain):
+        some = [each for each in plain if each.suite == suite]
+        if len(some) < LEAST_EPISODES or any(each.outcome == "success" for each in some):
+            continue
+        with suppress(VlaError):
+            if all(task.world is None for task in load_suite(suite, data=settings.data).tasks):
+                command = _doctor_command(suite, settings)
+                return f"{suite}: 0 of {len(some)} episodes succeeded. `{command}` looks for the cause"
+    return ""
+
+
+def _doctor_command(suite: str, settings: "Settings") -> str:
+    plugins = [text for name in settings.plugins for text in ("-p", name)]
+    words = ["pytest-vla", *plugins, "doctor", f"--vla-model={settings.model}", f"--vla-suite={suite}"]
+    more = {"tasks": ",".join(settings.tasks), "evaluator": settings.evaluator, "replan": settings.replan}
+    return shlex.join([*words, *(f"--vla-{name}={value}" for name, value in more.items() if value)])

@@ -235,7 +235,9 @@ class RunReporter:
             folded: lines on what pytest's own sections leave out.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
+        from pytest_vla.metrics.selection import observations
         from pytest_vla.reports.terminal import LOOKS, SummaryLine, Tone
+        from pytest_vla.run.hints import doctor_hint
         from pytest_vla.run.html_report import NO_REPORT
 
         verbosity, run = self._config.get_verbosity(), self._context.folder
@@ -253,6 +255,8 @@ class RunReporter:
 
             lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
         if verbosity >= 0 and closed.items and (told := _succeeding_line(records)):
+            lines = (*lines, SummaryLine(told))
+        if verbosity >= 0 and closed.items and (told := doctor_hint(observations(records), self._context.settings)):
             lines = (*lines, SummaryLine(told))
         lines = (*lines, *map(SummaryLine, folded))
         if verbosity >= 0:

@@ -87,3 +87,14 @@ def test_libero_para_gives_table_3s_row_and_resumed_too(
     # Of fewer than five the report shows counts.
     assert of_report.split()[:5] == ["listening:policy", "libero_para", "7", cells[1], "0/3"]
     assert of_report.split()[-3:] == ["100.0", "[20.7,", "100.0]"], "of the benign twins"
+
+
+@pytest.mark.parametrize("episodes", [19, 20])
+@ALONE
+def test_a_run_at_zero_names_the_doctor(vla: Run, workers: str, episodes: int) -> None:
+    still = (*GOAL[:2], "--vla-model=policies:still", f"--vla-seeds=20-{19 + episodes}")
+    lines = summary(vla(*still, workers))
+    told = [shlex.split(line.split("`")[1]) for line in lines if "pytest-vla doctor" in line or " doctor " in line]
+    wanted = ["doctor", "--vla-model=policies:still", "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove"]
+    assert [words[words.index("doctor") :] for words in told] == [wanted] * (episodes == 20)
+    assert "doctor" not in vla(*still, workers, "-q").stdout.str()
