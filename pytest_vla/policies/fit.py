@@ -470,13 +470,13 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
     is_own = (protocol.gripper, traits.gripper) in ((ONE_OPENS, RAW_OPENS), (ONE_CLOSES, RAW_CLOSES))
     said = replace(traits, gripper=None) if is_own else traits
     said = replace(said, rotation=None, action_size=None) if gives_6d(traits, protocol) else said
-    found = list(_compared(said, name, suite_traits(protocol)))
+    whose = name if protocol.evaluator == OWN_EVALUATOR else f"{name} under the evaluator {protocol.evaluator}"
+    found = list(_compared(said, whose, suite_traits(protocol)))
     # Most policies say nothing and give changes: executed as poses in the world, these move the arm anywhere.
     if protocol.control == ABSOLUTE and traits.action_convention is None:
         found.append(
             ACTION_CONVENTION.found(
-                f"the policy does not say that its actions are absolute, and {name} under the evaluator "
-                f"{protocol.evaluator} takes no others",
+                f"the policy does not say that its actions are absolute, and {whose} takes no others",
                 mend="if they are poses, say so in its traits: traits = {'action_convention': 'absolute'}; else use "
                 "another evaluator",
             )
