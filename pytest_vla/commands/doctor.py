@@ -166,6 +166,8 @@ def as_text(examination: "Examination") -> Iterator[str]:
     for each_compared in examination.compared:
         name, reading = printable(each_compared.name), each_compared.reading
         yield f"recorded {name}: fits the suite's {reading}, {each_compared.difference:.3g} apart"
+    for name, share in examination.exchanged.items():
+        yield f"explained with {printable(name)} inputs: {share:.2f}"
     if examination.closed_loop is not None:
         closed = examination.closed_loop
         told = f"; as proposed {sum(closed.proposed)}" if closed.proposed else ""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.doctor.answers import LEAST_STRIDE, Window, made_relative
+from pytest_vla.doctor.answers import LEAST_STRIDE, Window, ask, made_relative
 from pytest_vla.doctor.demonstrations import (
     SCENE,
     STATE,
@@ -33,10 +33,11 @@ from pytest_vla.doctor.findings import (
     Examination,
     Replayed,
 )
-from pytest_vla.doctor.wirings import TURNS, antipodal, euler
+from pytest_vla.doctor.fits import Fit, as_executed, gain_of, score
+from pytest_vla.doctor.wirings import TURNS, antipodal, composed, euler
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.manifests import Suite, load_suite
@@ -157,6 +158,7 @@ def examine(
         told_of = f"{suite.name}: the doctor knows actions of robosuite's OSC_POSE, 7 numbers"
         raise VlaError(f"{told_of}; this suite has a world of its own")
     steps, notes = _Timed(), list[str]()
+    exchanged: Mapping[str, float] = {}
     replayed: tuple[Replayed, ...] = ()
     compared: tuple[Compared, ...] = ()
     findings: list[DoctorFinding] = []
@@ -184,6 +186,8 @@ def examine(
             executed = settings.replan or own_replan(policy_of_one(policy)) or stride
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
+                exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
+                findings += finding
         diagnosis = replace(diagnosis, findings=_in_order(findings, diagnosis.findings))
         proposal = diagnosis.proposal
         closed_loop = None
@@ -199,6 +203,7 @@ def examine(
         diagnosis,
         replayed,
         compared,
+        exchanged,
         closed_loop,
         steps.seconds,
         tuple(notes),
@@ -312,6 +317,66 @@ def _asked(
         generator=np.random.default_rng(settings.seed),
         told=told,
     )
+
+
+# Does the policy know the demonstrations through the suite's pictures and state as well as through their own?
+
+
+def exchange(
+    policy: Policy | BatchPolicy,
+    windows: Sequence[Window],
+    demonstrations: Sequence[RecordedDemonstration],
+    executed: int,
+    settings: ExaminationSettings,
+    told: Told,
+) -> tuple[dict[str, float], list[DoctorFinding]]:
+    """Return the explained variance with recorded inputs, with the suite's, and with one recorded input among these.
+
+    Nothing is asked if the simulator's states, or what was recorded in them, are not known.
+    """
+    by_name = {each.name: each for each in demonstrations if each.recorded is not None and each.qpos is not None}
+    some = [each for each in windows if each.name in by_name]
+    if not some:
+        return {}, []
+    told("exchanging recorded pictures and states for the suite's")
+    own = [[recorded_as_shown(by_name[each.name], row) for row in each.rows] for each in some]
+    names = [name for name in (SCENE, WRIST, STATE) if all(name in seen for each in own for seen in each)]
+    names = [name for name in names if name in (getattr(policy, "reads", None) or traits_of(policy).reads or names)]
+
+    def fit(chosen: Sequence[str]) -> Fit:
+        shown = [
+            replace(
+                window,
+                shown=tuple(
+                    {**ours, **{name: seen[name] for name in chosen}}
+                    for ours, seen in zip(window.shown, each, strict=True)
+                ),
+            )
+            for window, each in zip(some, own, strict=True)
+        ]
+        return as_executed(ask(policy, shown, composed([])).pairs(executed))
+
+    try:
+        ours, recorded = fit([]), fit(names)
+        alone = {name: fit([name]) for name in names}
+    except EpisodeError:
+        # The policy refuses pictures or a state of this form: the comparison says what differs.
+        return {}, []
+    found = {"the suite's": score(ours), "recorded": score(recorded)}
+    found |= {f"recorded {name} alone": score(each) for name, each in alone.items()}
+    gain = gain_of(recorded, ours, np.random.default_rng(settings.seed))
+    if gain.low <= 0 or gain.value < 0.1:
+        return found, []
+    name = max(alone, key=lambda each: score(alone[each]))
+    text = (
+        f"with everything as recorded its actions explain {score(recorded):.0%} of the variance, with the suite's "
+        f"pictures and state {score(ours):.0%}, and with the recorded {name} alone {score(alone[name]):.0%}"
+    )
+    cause = f"the policy knows the demonstrations through their own {name}, and not through the suite's"
+    numbers = {"recorded": score(recorded), "ours": score(ours), "alone": score(alone[name])}
+    sure = "certain" if gain.low > 0.1 else "likely"
+    lines = (f"compare {name} as recorded and as shown, on the page; a wiring below may say how they differ",)
+    return found, [DoctorFinding(RECORDED_OTHERWISE, cause, text, sure, lines, numbers)]
 
 
 # Does the world accept the demonstrations?

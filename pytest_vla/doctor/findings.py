@@ -187,6 +187,7 @@ class Examination:
         diagnosis: of the policy; its findings are the result.
         replayed: readings of the actions under which demonstrations were played back.
         compared: recorded pictures and state beside ours.
+        exchanged: the explained variance with recorded inputs, with the suite's, and with one recorded input alone.
         closed_loop: episodes as wired today and as proposed.
         seconds: of each step, by name.
         notes: what was left out, and why.
@@ -199,6 +200,7 @@ class Examination:
     diagnosis: Diagnosis
     replayed: tuple[Replayed, ...] = ()
     compared: tuple[Compared, ...] = ()
+    exchanged: Mapping[str, float] = field(default_factory=dict)
     closed_loop: ClosedLoop | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from pytest_vla.policies.fit import OPENS, Traits
 Array = NDArray[Any]
 
 CHUNK, SIDE, STRIDE = 8, 48, 4
-_STEPS, _COARSE = 64, 12
+_STEPS, _COARSE = 64, 16
 
 
 def _smooth(generator: np.random.Generator, count: int, columns: int) -> Array:
@@ -109,14 +109,11 @@ class KnowingPolicy:
 
     def _features(self, seen: Any, instruction: str) -> Array:
         """Return coarse pictures, the state and the known words, each about as heavy as the others."""
-        block = SIDE // _COARSE
-        pictures = [
-            np.asarray(seen[name], dtype=np.float64)
-            .reshape(_COARSE, block, _COARSE, block, 3)
-            .mean(axis=(1, 3))
-            .ravel()
-            for name in (SCENE, WRIST)
-        ]
+        pictures = []
+        for name in (SCENE, WRIST):
+            picture = np.asarray(seen[name], dtype=np.float64)
+            block = len(picture) // _COARSE
+            pictures.append(picture.reshape(_COARSE, block, _COARSE, block, 3).mean(axis=(1, 3)).ravel())
         words = [float(word in instruction.split()) for word in self._words]
         state = np.asarray(seen[STATE], dtype=np.float64) * [8, 8, 8, 2, 2, 2, 60, 60]
         return np.concatenate([pictures[0] / 60, pictures[1] / 60, state, 0.7 * np.array(words)])

@@ -1,0 +1,182 @@
+"""The examination of real worlds: the expert's demonstrations, recorded ones, closed loop, and what is refused."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pytest_vla
+from pytest_vla.doctor.answers import Window, made_relative
+from pytest_vla.doctor.demonstrations import SCENE, STATE, RecordedDemonstration, expert_demonstrations
+from pytest_vla.doctor.examine import (
+    ExaminationSettings,
+    demonstrations_of,
+    diagnose,
+    exchange,
+    replay,
+    windows_of,
+)
+from pytest_vla.doctor.findings import RECORDED_OTHERWISE, UNKNOWN, WELL, WORLD, Examination
+from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.policies.random_and_replay import random_policy
+from tests.support.knowing import KnowingPolicy
+from tests.support.miswired import BY_NAME
+
+SHORT = ("close_the_bottom_drawer_of_the_cabinet", "turn_on_the_stove")
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    """Two short tasks of tabletop."""
+    tabletop = load_suite("tabletop")
+    return replace(tabletop, tasks=tuple(task for task in tabletop.tasks if task.name in SHORT))
+
+
+@pytest.fixture(scope="module")
+def demonstrations(suite: Suite) -> tuple[RecordedDemonstration, ...]:
+    return expert_demonstrations(suite, 2)
+
+
+@pytest.fixture(scope="module")
+def windows(demonstrations: tuple[RecordedDemonstration, ...]) -> list[Window]:
+    with closing(WorldPool(allow_versions=True)) as pool:
+        return windows_of(demonstrations, 4, pool)
+
+
+def codes_of(found: Examination) -> list[str]:
+    return [each.code for each in found.diagnosis.findings]
+
+
+def test_the_expert_demonstrates_each_task(demonstrations: tuple[RecordedDemonstration, ...], suite: Suite) -> None:
+    assert [each.task.name for each in demonstrations] == [task.name for task in suite.tasks]
+    for each in demonstrations:
+        assert each.qpos is not None
+        assert len(each.qpos) == len(each.actions)
+        assert np.abs(each.actions).max() <= 1
+
+
+def test_what_is_shown_is_what_an_episode_shows(windows: list[Window], suite: Suite) -> None:
+    """The hand at the first question is where the suite's own episode has it after settling."""
+    task = suite.tasks[0]
+    (window,) = (each for each in windows if each.task.name == task.name)
+    with pytest_vla.World(task) as world:
+        observation = world.reset(init_state=0, scene_seed=0)
+        # A policy gets pictures turned against the world's, which are upright. An observation is sampled within the
+        # last substep, and what is shown here is where that ended.
+        away = np.abs(window.shown[0][SCENE].astype(int) - observation[SCENE][:, ::-1])
+        assert away.mean() < 0.5
+        assert np.abs(window.shown[0][STATE] - observation[STATE]).max() < 1e-3
+
+
+@pytest.mark.slow
+def test_a_turned_picture_is_named_and_mended(
+    windows: list[Window], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
+) -> None:
+    policy = BY_NAME["turned"].wrap(KnowingPolicy(windows))
+    found = diagnose(policy, demonstrations, suite=suite, episodes=1)
+    assert codes_of(found)[0] == "VLA-D010"
+    assert found.diagnosis.explained[1] > found.diagnosis.explained[0] + 0.1
+    assert any("[::-1, ::-1]" in line for line in found.adapter)
+    # The adapter is Python, and does to a picture what it says.
+    given: dict[str, Any] = {"yours": lambda episode: lambda seen: seen[SCENE][0, 0, :1], "np": np}
+    exec("\n".join(found.adapter), given)
+    picture = windows[0].shown[0][SCENE]
+    act = given["policy"](None)
+    assert act({**windows[0].shown[0]})[0, 0] == picture[-1, -1, 0]
+    assert found.closed_loop is not None
+    assert len(found.closed_loop.today) == len(found.closed_loop.proposed) == 1
+
+
+def test_a_random_policy_has_no_wiring(suite: Suite, demonstrations: tuple[RecordedDemonstration, ...]) -> None:
+    found = diagnose(random_policy, demonstrations, suite=suite)
+    assert codes_of(found) == [UNKNOWN]
+    assert found.adapter == ()
+
+
+def test_the_expert_has_no_wiring_to_examine(suite: Suite, demonstrations: tuple[RecordedDemonstration, ...]) -> None:
+    from pytest_vla.policies.load import load_policy
+
+    found = diagnose(load_policy("expert"), demonstrations[:1], suite=suite, episodes=1)
+    assert codes_of(found) == [WELL]
+    assert found.closed_loop is not None
+    assert found.closed_loop.today == (True,)
+
+
+def recorded(each: RecordedDemonstration, change: Any = lambda seen: seen) -> RecordedDemonstration:
+    """A demonstration that recorded what the suite shows, or a change of it."""
+    with closing(WorldPool(allow_versions=True)) as pool:
+        (window,) = windows_of([each], 1, pool, most=10_000)
+    return replace(each, recorded=lambda row: change(dict(window.shown[row])))
+
+
+def test_demonstrations_play_back(demonstrations: tuple[RecordedDemonstration, ...]) -> None:
+    with closing(WorldPool(allow_versions=True)) as pool:
+        (played,) = replay(demonstrations[:1], pool, lambda line: None)
+        assert (played.succeeded, played.count) == (1, 1)
+        assert played.drift_mm < 1
+        scaled = replace(demonstrations[0], actions=demonstrations[0].actions / [*([20.0] * 6), 1.0])
+        found = {each.reading: each.succeeded for each in replay([scaled], pool, lambda line: None)}
+    assert found["as recorded"] == 0
+    assert found["with translation and rotation times 20"] == 1
+
+
+@pytest.mark.slow
+def test_pictures_that_were_recorded_upside_down_are_named(
+    windows: list[Window], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
+) -> None:
+    """A policy that learned them knows them through its own pictures, and not through the suite's."""
+
+    def upside_down(seen: dict[str, Any]) -> dict[str, Any]:
+        return {**seen, SCENE: seen[SCENE][::-1]}
+
+    some = [recorded(each, upside_down) for each in demonstrations]
+    learned = [replace(each, shown=tuple(upside_down(dict(seen)) for seen in each.shown)) for each in windows]
+    found = diagnose(KnowingPolicy(learned), some, suite=suite)
+    (compared,) = (each for each in found.compared if each.name == SCENE)
+    assert (compared.reading, compared.difference) == ("upside down", 0)
+    assert codes_of(found)[0] == RECORDED_OTHERWISE
+    assert found.exchanged["recorded"] > 0.9 > 0.8 > found.exchanged["the suite's"]
+    assert found.exchanged[f"recorded {SCENE} alone"] == found.exchanged["recorded"]
+    assert "VLA-D011" in codes_of(found)
+
+
+@pytest.mark.slow
+def test_actions_that_the_world_does_not_accept_are_named(
+    demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
+) -> None:
+    scaled = replace(recorded(demonstrations[0]), actions=demonstrations[0].actions / [*([20.0] * 6), 1.0])
+    found = diagnose(random_policy, [scaled], suite=suite)
+    assert codes_of(found)[0] == WORLD
+
+
+def test_poses_become_relative_actions() -> None:
+    generator = np.random.default_rng(0)
+    actions = generator.uniform(-0.5, 0.5, (5, 7))
+    from scipy.spatial.transform import Rotation
+
+    place, turn = np.array([0.1, 0.2, 1.0]), Rotation.from_rotvec([3.0, 0.1, 0.2])
+    poses, at = [], (place, turn)
+    for action in actions:
+        at = (at[0] + 0.05 * action[:3], Rotation.from_rotvec(0.5 * action[3:6]) * at[1])
+        poses.append([*at[0], *at[1].as_rotvec(), action[6]])
+    assert np.allclose(made_relative(np.array(poses), place, turn.as_quat()), actions)
+
+
+def test_without_recorded_states_nothing_is_exchanged(windows: list[Window]) -> None:
+    settings = ExaminationSettings("a policy")
+    assert exchange(KnowingPolicy(windows), windows, [], 4, settings, lambda line: None) == ({}, [])
+
+
+def test_cameras_without_demonstrations_are_refused(suite: Suite) -> None:
+    with pytest.raises(VlaError, match="--demos"):
+        demonstrations_of(None, suite, cameras="front:agentview")
+
+
+def test_a_place_without_demonstrations_is_named(suite: Suite, tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match="nowhere"):
+        demonstrations_of(str(tmp_path / "nowhere"), suite)
