@@ -5,9 +5,11 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vla import extensions
 from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import OWN_EVALUATOR
@@ -17,6 +19,7 @@ from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
     from pytest_vla.doctor.findings import Examination
+    from pytest_vla.plan.evaluators import Evaluator
     from pytest_vla.plan.manifests import Suite
 
 # Heavy imports are inside the functions, so that --help is fast.
@@ -40,7 +43,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=JoinAction, default=(), help="only these tasks"
     )
-    parser.add_argument("--vla-evaluator", metavar="NAME|FILE", help="published evaluator to follow, as for pytest")
+    parser.add_argument(
+        "--vla-evaluator",
+        metavar="NAME|FILE",
+        help="published evaluator to follow, as for pytest (default: the one that the policy's kind implies)",
+    )
+    parser.add_argument("--vla-data", metavar="FOLDER", type=Path, help="folder of the suite's data, as for pytest")
     parser.add_argument("--vla-device", metavar="DEVICE", help="device of the policy, as for pytest (default: auto)")
     parser.add_argument(
         "--vla-replan",
@@ -71,9 +79,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_EPISODES,
         help=f"episodes to run as wired today, and as proposed; 0 for none (default: {DEFAULT_EPISODES})",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="make every step, though an earlier one may explain everything"
-    )
+    parser.add_argument("--all", action="store_true", help="play the expert's own demonstrations back, too")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with pictures and figures")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and exit")
@@ -96,9 +102,10 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.html is not None and not options.html.absolute().parent.is_dir():
         raise VlaError(f"--html={options.html}: there is no folder {options.html.absolute().parent}. Make it first")
-    suite = _suite(options)
+    suite, evaluator = _suite_and_evaluator(options)
     spec = typed_model(options.vla_model, options.vla_device)
-    settings = ExaminationSettings(spec.text, options.vla_replan, options.episodes, options.all)
+    replan = options.vla_replan or evaluator.replan
+    settings = ExaminationSettings(spec.text, replan, options.episodes, options.all)
     # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
@@ -120,16 +127,21 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"{spec.text}: {first.code}: {first.cause}")
 
 
-def _suite(options: argparse.Namespace) -> "Suite":
-    from dataclasses import replace
-
+def _suite_and_evaluator(options: argparse.Namespace) -> "tuple[Suite, Evaluator]":
+    """Return the suite as a run of this policy has it: under the evaluator that is typed, or that its kind implies."""
     from pytest_vla.plan.evaluators import load_evaluator
     from pytest_vla.plan.manifests import load_suite, suite_with
     from pytest_vla.plan.select import select_tasks
 
-    evaluator = load_evaluator(options.vla_evaluator or OWN_EVALUATOR)
-    suite = suite_with(load_suite(options.vla_suite), evaluator.task)
-    return replace(suite, tasks=select_tasks([suite], options.vla_tasks)) if options.vla_tasks else suite
+    suite = load_suite(options.vla_suite, data=options.vla_data)
+    entry = extensions.policies().get(options.vla_model.partition(":")[0])
+    evaluator = load_evaluator(options.vla_evaluator or (entry and entry.evaluator) or OWN_EVALUATOR)
+    if options.vla_evaluator is None and not evaluator.knows(suite.tasks[0]):
+        evaluator = load_evaluator(OWN_EVALUATOR)
+    suite = suite_with(suite, evaluator.task)
+    if options.vla_tasks:
+        suite = replace(suite, tasks=select_tasks([suite], options.vla_tasks))
+    return suite, evaluator
 
 
 def as_text(examination: "Examination") -> Iterator[str]:

@@ -27,7 +27,7 @@ LEAST_STRIDE = 4
 
 
 @dataclass(frozen=True)
-class Window:
+class DemonstrationWindow:
     """A part of a demonstration along which a policy is asked.
 
     Attributes:
@@ -48,7 +48,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Answers:
+class WindowAnswers:
     """The chunks that a policy answered with.
 
     Attributes:
@@ -56,7 +56,7 @@ class Answers:
         chunks: (k, d), by window and question; k may differ.
     """
 
-    windows: tuple[Window, ...]
+    windows: tuple[DemonstrationWindow, ...]
     chunks: tuple[tuple[Array, ...], ...]
 
     def pairs(self, steps: int, lag: int = 0, stretch: float = 1.0) -> "Pairs":
@@ -107,7 +107,7 @@ class Pairs:
         return replace(self, answered=answered)
 
 
-def ask(policy: Policy | BatchPolicy, windows: Sequence[Window], wiring: Wiring) -> Answers:
+def ask(policy: Policy | BatchPolicy, windows: Sequence[DemonstrationWindow], wiring: Wiring) -> WindowAnswers:
     """Return a policy's answers along windows, under a wiring, as a rollout would convert them before it clips them.
 
     The windows are asked together, question by question, which is a batch for a policy that takes some. Absolute poses
@@ -135,10 +135,10 @@ def ask(policy: Policy | BatchPolicy, windows: Sequence[Window], wiring: Wiring)
                 raise EpisodeError(error.reason, f"{error.message} (asked at {places})") from error
             for each, chunk in zip(now, found, strict=True):
                 chunks[each].append(_converted(chunk, policy, windows[each], step))
-    return Answers(tuple(windows), tuple(map(tuple, chunks)))
+    return WindowAnswers(tuple(windows), tuple(map(tuple, chunks)))
 
 
-def _converted(chunk: Array, policy: Policy | BatchPolicy, window: Window, step: int) -> Array:
+def _converted(chunk: Array, policy: Policy | BatchPolicy, window: DemonstrationWindow, step: int) -> Array:
     traits, protocol = traits_of(policy), window.task.protocol
     chunk = actions_of_6d(chunk) if gives_6d(traits, protocol) else chunk
     if converts_gripper(policy, protocol):

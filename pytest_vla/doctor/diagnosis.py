@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.doctor.answers import Answers, Pairs, Window, ask
+from pytest_vla.doctor.answers import DemonstrationWindow, Pairs, WindowAnswers, ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.findings import (
     LAG,
@@ -26,7 +26,7 @@ from pytest_vla.doctor.findings import (
     DoctorFinding,
     Tried,
 )
-from pytest_vla.doctor.fits import Fit, Gain, Mending, as_executed, gain_of, is_share, mendings, score, skill_of
+from pytest_vla.doctor.fits import ActionFit, Gain, Mending, as_executed, gain_of, is_share, mendings, score, skill_of
 from pytest_vla.doctor.wirings import (
     CAMERAS,
     Wiring,
@@ -56,7 +56,7 @@ class _Search:
     """What is known so far: the policy, where it is asked, and what was tried."""
 
     policy: Policy | BatchPolicy
-    windows: Sequence[Window]
+    windows: Sequence[DemonstrationWindow]
     steps: int
     generator: np.random.Generator
     told: Callable[[str], None]
@@ -64,7 +64,7 @@ class _Search:
     same: dict[str, tuple[str, ...]] = field(default_factory=dict)
     questions: int = 0
 
-    def ask(self, wiring: Wiring, windows: Sequence[Window] | None = None) -> Answers:
+    def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
         self.questions += sum(len(each.rows) for each in some)
         return ask(self.policy, some, wiring)
@@ -78,7 +78,7 @@ class Output:
     stretch: float = 1.0
     mended: tuple[Mending, ...] = ()
 
-    def pairs(self, answers: Answers, steps: int) -> Pairs:
+    def pairs(self, answers: WindowAnswers, steps: int) -> Pairs:
         found = answers.pairs(steps, self.lag, self.stretch)
         for each in self.mended:
             found = each.apply(found)
@@ -86,7 +86,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class WiringProposal:
     """What is proposed to be changed: wirings of inputs, and of actions."""
 
     inputs: tuple[Wiring, ...] = ()
@@ -146,7 +146,7 @@ class Proposal:
 
 def diagnose_windows(
     policy: Policy | BatchPolicy,
-    windows: Sequence[Window],
+    windows: Sequence[DemonstrationWindow],
     steps: int,
     *,
     reads: Iterable[str],
@@ -231,15 +231,15 @@ def diagnose_windows(
         search.same,
         search.questions,
         {"shown": pairs.shown, "shown_today": first.shown, "today": first.answered, "proposed": pairs.answered},
-        Proposal() if known < KNOWN else Proposal(tuple(each for each, _ in chosen), output),
+        WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), output),
     )
 
 
-def _listed(fit: Fit) -> tuple[float, ...]:
+def _listed(fit: ActionFit) -> tuple[float, ...]:
     return tuple(float(each) for each in fit.by_dimension())
 
 
-def _well(fit: Fit) -> DoctorFinding:
+def _well(fit: ActionFit) -> DoctorFinding:
     told = (
         f"the policy's actions explain {score(fit):.0%} of the demonstrated ones' variance, and no wiring does better"
     )
@@ -266,10 +266,11 @@ def _unknown(pairs: Pairs, first: Pairs, known: float) -> DoctorFinding:
 # What comes out.
 
 _LAGS = (-8, -6, -4, -3, -2, -1, 1, 2, 3, 4)
-_LEAST_SKILL = 0.02
+_LEAST_SKILL = 0.008
+"""The least gain of correlation by a shift in time: neighbouring actions are much alike."""
 
 
-def _output_of(search: _Search, answers: Answers) -> Output:
+def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     """Return the shift in time and the changes of actions that fit best, each only if it is clearly better."""
     best = Output()
     skill = skill_of(answers.pairs(search.steps))
@@ -278,18 +279,20 @@ def _output_of(search: _Search, answers: Answers) -> Output:
     found = []
     for lag, stretch in times:
         pairs = answers.pairs(search.steps, lag, stretch)
+        # Half a step has half the pairs: they may lie elsewhere.
         if len(pairs.shown) < 40 or int(pairs.block.max()) + 1 != len(skill.moments):
             continue
         gain = gain_of(skill_of(pairs), skill, search.generator)
-        if gain.low > 0 and gain.value > _LEAST_SKILL:
-            found.append((gain.value, lag, stretch))
+        if gain.likely > 0 and gain.value > _LEAST_SKILL:
+            # A rate explains what two shifts would: of nearly equal ones it is the plainer cause.
+            found.append((gain.value + 0.003 * (stretch > 1), lag, stretch))
     if found:
         _, lag, stretch = max(found)
         best = Output(lag, stretch)
     return _mended(best, answers, search.steps, search.generator)
 
 
-def _mended(output: Output, answers: Answers, steps: int, generator: np.random.Generator | None) -> Output:
+def _mended(output: Output, answers: WindowAnswers, steps: int, generator: np.random.Generator | None) -> Output:
     """Return an output with the changes of actions that fit; without a generator, whether or not that is certain."""
     for _ in range(_MOST_ROUNDS):
         mending = _best_mending(output.pairs(answers, steps), generator)
@@ -324,7 +327,7 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None) -> Mendin
 _LEAST_REACHED = 0.1
 
 
-def _of_output(search: _Search, answers: Answers, output: Output) -> list[tuple[float, DoctorFinding]]:
+def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[tuple[float, DoctorFinding]]:
     """Return the findings on actions, with what each gains."""
     found, steps = [], search.steps
     pairs = answers.pairs(steps, output.lag, output.stretch)
@@ -371,7 +374,7 @@ def _rarely_closes(pairs: Pairs) -> list[tuple[float, DoctorFinding]]:
     return [(0.3, DoctorFinding(RARELY_CLOSES, "the gripper closes too rarely", told, "likely", lines, numbers))]
 
 
-def _long_chunk(search: _Search, answers: Answers, output: Output) -> list[tuple[float, DoctorFinding]]:
+def _long_chunk(search: _Search, answers: WindowAnswers, output: Output) -> list[tuple[float, DoctorFinding]]:
     """Compare the first and the second half of the steps of a chunk that are executed."""
     if search.steps < 6:
         return []
@@ -409,11 +412,11 @@ def _sure(gain: Gain) -> str:
 def _best_input(
     search: _Search,
     chosen: Sequence[Wiring],
-    answers: Answers,
+    answers: WindowAnswers,
     output: Output,
     reads: Sequence[str],
     blind: set[str],
-) -> tuple[Wiring, Gain, Answers] | None:
+) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
     current = as_executed(output.pairs(answers, search.steps))
     some = _screen(search.windows)
@@ -426,7 +429,9 @@ def _best_input(
     parts = {each.code[:-1] for each in chosen}
     candidates = [each for each in candidates if each.code[:-1] not in parts]
 
-    def tried(each: Wiring, windows: Sequence[Window], than: Fit) -> tuple[Answers, Fit, Gain] | None:
+    def tried(
+        each: Wiring, windows: Sequence[DemonstrationWindow], than: ActionFit
+    ) -> tuple[WindowAnswers, ActionFit, Gain] | None:
         try:
             found = search.ask(composed([*chosen, each]), windows)
         except EpisodeError as error:
@@ -463,13 +468,13 @@ def _best_input(
     return wiring, gain, found
 
 
-def _best_fit(answers: Answers, output: Output, steps: int) -> Fit:
+def _best_fit(answers: WindowAnswers, output: Output, steps: int) -> ActionFit:
     """Return the best fit of answers: changes of actions that were found with wrong inputs may be wrong themselves."""
     ways = (output, Output(), _mended(Output(), answers, steps, None))
     return max((as_executed(each.pairs(answers, steps)) for each in ways), key=score)
 
 
-def _screen(windows: Sequence[Window]) -> list[int]:
+def _screen(windows: Sequence[DemonstrationWindow]) -> list[int]:
     """Return the numbers of windows with `SCREEN_QUESTIONS` questions at least, the shortest first."""
     found, asked = [], 0
     for number in sorted(range(len(windows)), key=lambda each: len(windows[each].rows)):
@@ -480,8 +485,8 @@ def _screen(windows: Sequence[Window]) -> list[int]:
     return found
 
 
-def _of_windows(answers: Answers, some: Sequence[int]) -> Answers:
-    return Answers(tuple(answers.windows[at] for at in some), tuple(answers.chunks[at] for at in some))
+def _of_windows(answers: WindowAnswers, some: Sequence[int]) -> WindowAnswers:
+    return WindowAnswers(tuple(answers.windows[at] for at in some), tuple(answers.chunks[at] for at in some))
 
 
 def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
@@ -574,18 +579,18 @@ def _noise(generator: np.random.Generator) -> Callable[[Array], Array]:
     return lambda picture: generator.integers(0, 256, picture.shape).astype(picture.dtype)
 
 
-def _other_text(windows: Sequence[Window], told: str) -> str:
+def _other_text(windows: Sequence[DemonstrationWindow], told: str) -> str:
     return next((each.instruction for each in windows if each.instruction != told), "open the door")
 
 
-def ask_values(search: _Search, wiring: Wiring, windows: Sequence[Window]) -> Array:
+def ask_values(search: _Search, wiring: Wiring, windows: Sequence[DemonstrationWindow]) -> Array:
     """Return all values of the answers, (v,)."""
     return np.concatenate([chunk.ravel() for chunks in search.ask(wiring, windows).chunks for chunk in chunks])
 
 
 def _other_task(
-    search: _Search, chosen: Sequence[Wiring], answers: Answers, output: Output
-) -> tuple[float, DoctorFinding, Answers] | None:
+    search: _Search, chosen: Sequence[Wiring], answers: WindowAnswers, output: Output
+) -> tuple[float, DoctorFinding, WindowAnswers] | None:
     """Return a finding and better answers if other tasks' instructions fit better, one for each demonstration."""
     texts = list(dict.fromkeys(each.instruction for each in search.windows))
     if len(texts) < 2 or score(as_executed(answers.pairs(search.steps)), range(6)) > _FITS_WELL:
@@ -605,7 +610,7 @@ def _other_task(
         number = int(np.argmin(errors))
         picked += number > 0 and errors[number] < 0.8 * errors[0]
         best.append(everyone[number].chunks[at])
-    found = Answers(tuple(search.windows), tuple(best))
+    found = WindowAnswers(tuple(search.windows), tuple(best))
     current = _best_fit(answers, output, search.steps)
     gain = gain_of(_best_fit(found, output, search.steps), current, search.generator)
     if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.doctor.answers import LEAST_STRIDE, Window, ask, made_relative
+from pytest_vla.doctor.answers import LEAST_STRIDE, DemonstrationWindow, ask, made_relative
 from pytest_vla.doctor.demonstrations import (
     SCENE,
     STATE,
@@ -20,20 +20,20 @@ from pytest_vla.doctor.demonstrations import (
     expert_demonstrations,
     our_observations,
 )
-from pytest_vla.doctor.diagnosis import Proposal, diagnose_windows
+from pytest_vla.doctor.diagnosis import WiringProposal, diagnose_windows
 from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
     RECORDED_OTHERWISE,
     WELL,
     WORLD,
     ClosedLoop,
-    Compared,
+    ComparedObservation,
     Diagnosis,
     DoctorFinding,
     Examination,
     Replayed,
 )
-from pytest_vla.doctor.fits import Fit, as_executed, gain_of, score
+from pytest_vla.doctor.fits import ActionFit, as_executed, gain_of, score
 from pytest_vla.doctor.wirings import TURNS, antipodal, composed, euler
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import WorldPool
@@ -160,7 +160,7 @@ def examine(
     steps, notes = _Timed(), list[str]()
     exchanged: Mapping[str, float] = {}
     replayed: tuple[Replayed, ...] = ()
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ComparedObservation, ...] = ()
     findings: list[DoctorFinding] = []
     with closing(WorldPool(allow_versions=True)) as pool:
         # The expert's demonstrations are the world's own, and its pictures and states are ours.
@@ -203,11 +203,11 @@ def examine(
         diagnosis,
         replayed,
         compared,
-        exchanged,
         closed_loop,
         steps.seconds,
         tuple(notes),
         () if proposal is None else proposal.lines,
+        exchanged,
     )
 
 
@@ -247,13 +247,13 @@ def _stride(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
 
 def windows_of(
     demonstrations: Sequence[RecordedDemonstration], stride: int, pool: WorldPool, most: int = MOST_QUESTIONS
-) -> list[Window]:
+) -> list[DemonstrationWindow]:
     """Return whole demonstrations as windows, the shortest first, with about so many questions in all.
 
     Whole ones, since a policy that remembers would be asked as in no episode if it began within one. What is shown is
     the suite's, where the simulator's states are known, and else what was recorded.
     """
-    found: list[Window] = []
+    found: list[DemonstrationWindow] = []
     asked = 0
     # One of each task goes first: language is judged between tasks.
     order = sorted(demonstrations, key=lambda each: len(each.actions))
@@ -268,7 +268,7 @@ def windows_of(
             shown = our_observations(each, rows, pool)
         else:
             shown = [recorded_as_shown(each, row) for row in rows]
-        found.append(Window(each.name, each.task, each.instruction, rows, tuple(shown), each.actions))
+        found.append(DemonstrationWindow(each.name, each.task, each.instruction, rows, tuple(shown), each.actions))
         asked += len(rows)
     return found
 
@@ -303,7 +303,11 @@ def resized(picture: Array, size: tuple[int, int]) -> Array:
 
 
 def _asked(
-    policy: Policy | BatchPolicy, windows: Sequence[Window], executed: int, settings: ExaminationSettings, told: Told
+    policy: Policy | BatchPolicy,
+    windows: Sequence[DemonstrationWindow],
+    executed: int,
+    settings: ExaminationSettings,
+    told: Told,
 ) -> Diagnosis:
     traits = traits_of(policy)
     reads = getattr(policy, "reads", None) or traits.reads
@@ -324,7 +328,7 @@ def _asked(
 
 def exchange(
     policy: Policy | BatchPolicy,
-    windows: Sequence[Window],
+    windows: Sequence[DemonstrationWindow],
     demonstrations: Sequence[RecordedDemonstration],
     executed: int,
     settings: ExaminationSettings,
@@ -343,7 +347,7 @@ def exchange(
     names = [name for name in (SCENE, WRIST, STATE) if all(name in seen for each in own for seen in each)]
     names = [name for name in names if name in (getattr(policy, "reads", None) or traits_of(policy).reads or names)]
 
-    def fit(chosen: Sequence[str]) -> Fit:
+    def fit(chosen: Sequence[str]) -> ActionFit:
         shown = [
             replace(
                 window,
@@ -488,7 +492,9 @@ def _of_replay(replayed: Sequence[Replayed]) -> list[DoctorFinding]:
 # Are pictures and state the same?
 
 
-def compare(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told) -> tuple[Compared, ...]:
+def compare(
+    demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told
+) -> tuple[ComparedObservation, ...]:
     """Compare what was recorded with what the suite shows in the same states, over turns, mirrors and formats."""
     some = [each for each in demonstrations if each.qpos is not None and each.recorded is not None][:2]
     if not some:
@@ -512,7 +518,7 @@ def compare(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, to
 
 def _compared_picture(
     name: str, ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]
-) -> Compared:
+) -> ComparedObservation:
     other = WRIST if name == SCENE else SCENE
     readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {"the same": lambda seen: seen[name]}
     for turn, (_, change) in TURNS.items():
@@ -525,7 +531,7 @@ def _compared_picture(
     away = {text: _grey_levels(change, name, ours, recorded) for text, change in readings.items()}
     best = min(away, key=lambda text: (round(away[text], 1), text != "the same"))
     shown = resized(np.ascontiguousarray(readings[best](ours[0])), recorded[0][name].shape[:2])
-    return Compared(name, best, away[best], away["the same"], shown, recorded[0][name])
+    return ComparedObservation(name, best, away[best], away["the same"], shown, recorded[0][name])
 
 
 def _grey_levels(
@@ -542,7 +548,9 @@ def _grey_levels(
     return float(np.mean(found))
 
 
-def _compared_state(ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]) -> Compared:
+def _compared_state(
+    ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]
+) -> ComparedObservation:
     wanted = np.array([np.asarray(each[STATE], dtype=np.float64) for each in recorded])
     readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {
         "the same": lambda seen: seen[STATE],
@@ -572,15 +580,15 @@ def _compared_state(ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapp
         if found.shape == wanted.shape:
             away[text] = float(np.abs(found - wanted).max())
     if not away:
-        return Compared(STATE, f"another one: {wanted.shape[1]} values", float("nan"), float("nan"))
+        return ComparedObservation(STATE, f"another one: {wanted.shape[1]} values", float("nan"), float("nan"))
     best = min(away, key=lambda text: (round(away[text], 3), text != "the same"))
-    return Compared(STATE, best, away[best], away.get("the same", float("nan")))
+    return ComparedObservation(STATE, best, away[best], away.get("the same", float("nan")))
 
 
 _MOST_GREY, _MOST_STATE = 25.0, 0.05
 
 
-def _of_compared(compared: Sequence[Compared]) -> list[DoctorFinding]:
+def _of_compared(compared: Sequence[ComparedObservation]) -> list[DoctorFinding]:
     """Return findings: what the demonstrations recorded, and a policy learned, is not what the suite shows."""
     found = []
     for each in compared:
@@ -609,7 +617,7 @@ def run_closed_loop(
     demonstrations: Sequence[RecordedDemonstration],
     count: int,
     pool: WorldPool,
-    proposal: Proposal | None,
+    proposal: WiringProposal | None,
     told: Told,
 ) -> ClosedLoop:
     """Run episodes of the demonstrated tasks as wired today and, if something is proposed, as proposed."""

@@ -106,7 +106,7 @@ class Diagnosis:
         questions: how often the policy was asked.
         answers: (m, 7) by "today" and "proposed", for figures, with the demonstrated actions of the same rows by
             "shown_today" and "shown": they differ if what is proposed shifts actions in time.
-        proposal: `pytest_vla.doctor.diagnosis.Proposal`, which makes the proposed changes.
+        proposal: `pytest_vla.doctor.diagnosis.WiringProposal`, which makes the proposed changes.
     """
 
     findings: tuple[DoctorFinding, ...]
@@ -143,7 +143,7 @@ class Replayed:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedObservation:
     """What a demonstration recorded beside what the suite shows in the same state of the simulator.
 
     Attributes:
@@ -187,11 +187,11 @@ class Examination:
         diagnosis: of the policy; its findings are the result.
         replayed: readings of the actions under which demonstrations were played back.
         compared: recorded pictures and state beside ours.
-        exchanged: the explained variance with recorded inputs, with the suite's, and with one recorded input alone.
         closed_loop: episodes as wired today and as proposed.
         seconds: of each step, by name.
         notes: what was left out, and why.
         adapter: Python lines of an adapter that makes all proposed changes; empty if there are none.
+        exchanged: the explained variance with recorded inputs, with the suite's, and with one recorded input alone.
     """
 
     model: str
@@ -199,12 +199,12 @@ class Examination:
     demonstrations: tuple[str, ...]
     diagnosis: Diagnosis
     replayed: tuple[Replayed, ...] = ()
-    compared: tuple[Compared, ...] = ()
-    exchanged: Mapping[str, float] = field(default_factory=dict)
+    compared: tuple[ComparedObservation, ...] = ()
     closed_loop: ClosedLoop | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     adapter: tuple[str, ...] = ()
+    exchanged: Mapping[str, float] = field(default_factory=dict)
 
 
 TODAY, PROPOSED = "today", "proposed"

@@ -20,7 +20,7 @@ _DRAWS = 1000
 
 
 @dataclass(frozen=True)
-class Fit:
+class ActionFit:
     """How well answers are executed as they are: what is left of the demonstrated actions' variance.
 
     Attributes:
@@ -46,12 +46,12 @@ class Fit:
         return np.where(self.judged & (total > 0), shares, np.nan)
 
 
-def as_executed(pairs: Pairs) -> Fit:
+def as_executed(pairs: Pairs) -> ActionFit:
     """Return the fit of answers as they are executed, clipped to [-1, 1]."""
     left, total = np.zeros((_blocks(pairs), 7)), np.zeros((_blocks(pairs), 7))
     np.add.at(left, pairs.block, (np.clip(pairs.answered, -1, 1) - pairs.shown) ** 2)
     np.add.at(total, pairs.block, (pairs.shown - pairs.shown.mean(axis=0)) ** 2)
-    return Fit(left, total, pairs.shown.std(axis=0) > _STILL)
+    return ActionFit(left, total, pairs.shown.std(axis=0) > _STILL)
 
 
 def _blocks(pairs: Pairs) -> int:
@@ -73,7 +73,7 @@ class Skill:
     judged: NDArray[np.bool_]
 
     def by_dimension(self, weights: Array | None = None) -> Array:
-        """Return the absolute correlation of each dimension, (..., 7); NaN if it is not judged. Args as in `Fit`."""
+        """Return the absolute correlation of each dimension, (..., 7), as `ActionFit` does its shares."""
         weights = np.ones(len(self.moments)) if weights is None else weights
         sums = np.moveaxis(np.tensordot(weights, self.moments, axes=1), -2, 0)
         count, one, other, squares, others, product = sums
@@ -142,7 +142,7 @@ class Gain:
     likely: float
 
 
-def score(fit: Fit | Skill, dimensions: Sequence[int] = range(7)) -> float:
+def score(fit: ActionFit | Skill, dimensions: Sequence[int] = range(7)) -> float:
     """Return the mean over those dimensions that are judged; NaN if none is."""
     return float(_means(fit.by_dimension(), dimensions))
 
@@ -156,7 +156,10 @@ def _means(shares: Array, dimensions: Sequence[int]) -> Array:
 
 
 def gain_of(
-    better: Fit | Skill, worse: Fit | Skill, generator: np.random.Generator, dimensions: Sequence[int] = range(7)
+    better: ActionFit | Skill,
+    worse: ActionFit | Skill,
+    generator: np.random.Generator,
+    dimensions: Sequence[int] = range(7),
 ) -> Gain:
     """Return by how much a score is better than another one of the same blocks."""
     count = len(better.moments if isinstance(better, Skill) else better.left)

@@ -16,7 +16,7 @@ from pytest_vla.doctor.findings import (
     TODAY,
     WELL,
     ClosedLoop,
-    Compared,
+    ComparedObservation,
     Diagnosis,
     DoctorFinding,
     Examination,
@@ -208,7 +208,7 @@ def _plot(
     return drawing("chart scatter", _WIDTH, _HEIGHT, label, inside)
 
 
-def _compared_blocks(compared: Sequence[Compared]) -> Iterator[PageBlock]:
+def _compared_blocks(compared: Sequence[ComparedObservation]) -> Iterator[PageBlock]:
     columns = (
         *(Column("observation"), Column("difference as it is", ".3g")),
         *(Column("what makes ours fit best", is_left=True), Column("difference then", ".3g")),

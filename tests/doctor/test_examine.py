@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pytest_vla
-from pytest_vla.doctor.answers import Window, made_relative
+from pytest_vla.doctor.answers import DemonstrationWindow, made_relative
 from pytest_vla.doctor.demonstrations import SCENE, STATE, RecordedDemonstration, expert_demonstrations
 from pytest_vla.doctor.examine import (
     ExaminationSettings,
@@ -43,7 +43,7 @@ def demonstrations(suite: Suite) -> tuple[RecordedDemonstration, ...]:
 
 
 @pytest.fixture(scope="module")
-def windows(demonstrations: tuple[RecordedDemonstration, ...]) -> list[Window]:
+def windows(demonstrations: tuple[RecordedDemonstration, ...]) -> list[DemonstrationWindow]:
     with closing(WorldPool(allow_versions=True)) as pool:
         return windows_of(demonstrations, 4, pool)
 
@@ -60,7 +60,7 @@ def test_the_expert_demonstrates_each_task(demonstrations: tuple[RecordedDemonst
         assert np.abs(each.actions).max() <= 1
 
 
-def test_what_is_shown_is_what_an_episode_shows(windows: list[Window], suite: Suite) -> None:
+def test_what_is_shown_is_what_an_episode_shows(windows: list[DemonstrationWindow], suite: Suite) -> None:
     """The hand at the first question is where the suite's own episode has it after settling."""
     task = suite.tasks[0]
     (window,) = (each for each in windows if each.task.name == task.name)
@@ -75,7 +75,7 @@ def test_what_is_shown_is_what_an_episode_shows(windows: list[Window], suite: Su
 
 @pytest.mark.slow
 def test_a_turned_picture_is_named_and_mended(
-    windows: list[Window], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
+    windows: list[DemonstrationWindow], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
 ) -> None:
     policy = BY_NAME["turned"].wrap(KnowingPolicy(windows))
     found = diagnose(policy, demonstrations, suite=suite, episodes=1)
@@ -127,7 +127,7 @@ def test_demonstrations_play_back(demonstrations: tuple[RecordedDemonstration, .
 
 @pytest.mark.slow
 def test_pictures_that_were_recorded_upside_down_are_named(
-    windows: list[Window], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
+    windows: list[DemonstrationWindow], demonstrations: tuple[RecordedDemonstration, ...], suite: Suite
 ) -> None:
     """A policy that learned them knows them through its own pictures, and not through the suite's."""
 
@@ -167,7 +167,7 @@ def test_poses_become_relative_actions() -> None:
     assert np.allclose(made_relative(np.array(poses), place, turn.as_quat()), actions)
 
 
-def test_without_recorded_states_nothing_is_exchanged(windows: list[Window]) -> None:
+def test_without_recorded_states_nothing_is_exchanged(windows: list[DemonstrationWindow]) -> None:
     settings = ExaminationSettings("a policy")
     assert exchange(KnowingPolicy(windows), windows, [], 4, settings, lambda line: None) == ({}, [])
 

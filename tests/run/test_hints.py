@@ -10,8 +10,8 @@ from pytest_vla.plan.manifests import load_suite, suite_with
 from pytest_vla.records.record import Record
 from pytest_vla.run.hints import LEAST_EPISODES, doctor_hint
 from pytest_vla.run.settings import Settings
-from tests.run.test_options import settings_of
 from tests.support.records import record_of
+from tests.support.settings import settings_of
 from tests.support.varied import varied
 
 

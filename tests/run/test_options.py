@@ -20,6 +20,7 @@ from pytest_vla.run.resume import Invocation, invocation_of, read_invocation, ta
 from pytest_vla.run.settings import Settings
 from pytest_vla.vary.registry import kinds
 from tests.support.examples import scaled
+from tests.support.settings import settings_of
 
 # Of every option that has a value, texts as people type them.
 TYPED = {
@@ -80,13 +81,6 @@ TYPED = {
     "ray-replicas": ("1", "64"),
 }
 CASES = [(option, text) for option in OPTIONS for text in TYPED.get(option.name, ())]
-
-
-def settings_of(**values: Any) -> Settings:
-    """As they are where nothing but these is said."""
-    said = {option.attribute: option.default for option in OPTIONS} | {"model": "expert"} | values
-    rest = {"model_text": said["model"], "model_folder": Path("/here"), "model_names": (), "given": ()}
-    return Settings(**said, **rest, typed=frozenset(values))
 
 
 def stored(settings: Settings, *arguments: str) -> dict[str, Any]:

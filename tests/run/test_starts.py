@@ -1,6 +1,7 @@
 """From how many starts episodes begin, known before any of them runs; and what is refused, or said, of the others."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.preflight import (
     check_fits,
     check_starts,
@@ -22,8 +22,8 @@ from pytest_vla.run.preflight import (
     starts_of,
 )
 from pytest_vla.run.selection import Selection
-from pytest_vla.run.settings import Settings
 from tests.support.examples import scaled
+from tests.support.settings import settings_of
 from tests.support.worlds import libero_task
 
 TABLETOP = load_suite("tabletop")
@@ -35,15 +35,11 @@ def cases(*seeds: int, variation: str = "", suite: str = "tabletop", task: str =
     return tuple(Case(suite, task, seed, variation) for seed in seeds)
 
 
-def settings_of(**values: Any) -> Settings:
-    """As they are where nothing but these is said."""
-    said = {option.attribute: option.default for option in OPTIONS} | {"model": "p:policy"} | values
-    rest = {"model_text": said["model"], "model_folder": Path("/here"), "model_names": (), "given": ()}
-    return Settings(**said, **rest, typed=frozenset(values))
+unset = partial(settings_of, model="p:policy")
 
 
 def selection(found: tuple[Case, ...], **values: Any) -> Selection:
-    return Selection(settings_of(**values), (), ("tabletop",), False, {"tabletop": found})
+    return Selection(unset(**values), (), ("tabletop",), False, {"tabletop": found})
 
 
 def test_a_suite_has_as_many_starts_as_its_files_have_init_states() -> None:
@@ -69,22 +65,22 @@ def test_a_pinned_init_state_is_one_start() -> None:
 @given(st.lists(st.integers(0, 3 * STARTS), min_size=1, max_size=20, unique=True))
 def test_seeds_of_one_start_are_one(seeds: list[int]) -> None:
     starts = len({seed % STARTS for seed in seeds})
-    assert distinct_starts(cases(*seeds), settings_of()) == starts
+    assert distinct_starts(cases(*seeds), unset()) == starts
     kept = distinct_seeds(STOVE, seeds)
     assert len(kept) == starts
     assert [*kept] == [
         seed for place, seed in enumerate(seeds) if seed % STARTS not in {s % STARTS for s in seeds[:place]}
     ]
-    repeated = repeated_seeds({"tabletop": cases(*seeds)}, settings_of())
+    repeated = repeated_seeds({"tabletop": cases(*seeds)}, unset())
     assert sum(len(each.seeds) for each in repeated) == len(seeds) - starts
 
 
 def test_what_a_variation_draws_is_another_start() -> None:
     far = STARTS + 3
-    assert distinct_starts(cases(3, far, variation="light.diffuse-L2"), settings_of()) == 2
-    assert distinct_starts(cases(3, far, variation="action.delay-L2"), settings_of()) == 1, "nothing is drawn"
+    assert distinct_starts(cases(3, far, variation="light.diffuse-L2"), unset()) == 2
+    assert distinct_starts(cases(3, far, variation="action.delay-L2"), unset()) == 1, "nothing is drawn"
     with_twins = (*cases(3, far, variation="light.diffuse-L2"), *cases(3, far))
-    assert repeated_seeds({"tabletop": with_twins}, settings_of()) == (), "a benign twin may be another's"
+    assert repeated_seeds({"tabletop": with_twins}, unset()) == (), "a benign twin may be another's"
 
 
 def test_a_policy_that_does_not_draw_is_refused_seeds_that_repeat_a_start() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from pytest_vla.doctor.answers import Window
+from pytest_vla.doctor.answers import DemonstrationWindow
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
@@ -37,7 +37,7 @@ def _picture(place: Array, hue: Array, generator: np.random.Generator) -> Array:
     return np.clip(picture + generator.normal(0, 1, picture.shape), 0, 255).astype(np.uint8)
 
 
-def made_windows(number: int = 6, seed: int = 0) -> list[Window]:
+def made_windows(number: int = 6, seed: int = 0) -> list[DemonstrationWindow]:
     """Return demonstrations of as many tasks of tabletop as windows, asked at every fourth row."""
     generator, tasks = np.random.default_rng(seed), load_suite("tabletop").tasks
     found = []
@@ -68,7 +68,7 @@ def made_windows(number: int = 6, seed: int = 0) -> list[Window]:
                 }
             )
         task = tasks[at]
-        found.append(Window(f"made {at}", task, task.language, rows, tuple(shown), actions))
+        found.append(DemonstrationWindow(f"made {at}", task, task.language, rows, tuple(shown), actions))
     return found
 
 
@@ -80,7 +80,7 @@ class KnowingPolicy:
     replan = STRIDE
     traits = Traits(action_size=7, gripper=OPENS, reads=(SCENE, WRIST, STATE), language=True, chunk=CHUNK)
 
-    def __init__(self, windows: Sequence[Window], *, is_random: bool = False) -> None:
+    def __init__(self, windows: Sequence[DemonstrationWindow], *, is_random: bool = False) -> None:
         """Learn demonstrations; or nothing, with weights that are random."""
         generator = np.random.default_rng(1)
         self._words = sorted({word for each in windows for word in each.instruction.split()})
