@@ -331,7 +331,7 @@ def test_a_cut_hdf5_and_other_tasks_are_refused(tmp_path: Path) -> None:
     ):
         read_demonstrations(file, SUITE, 1)
     file.write_bytes(file.read_bytes()[:3000])
-    with pytest.raises(VlaError, match=r"a\.hdf5: it: expected LIBERO's HDF5"):
+    with pytest.raises(VlaError, match=r"a\.hdf5: the file: expected LIBERO's HDF5"):
         read_demonstrations(file, SUITE, 1)
 
 
@@ -493,7 +493,7 @@ def test_videos_that_end_early_are_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_demonstration_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("hello")
-    with pytest.raises(VlaError, match=r"text\.txt: it: expected an HDF5 file"):
+    with pytest.raises(VlaError, match=r"text\.txt: the file: expected an HDF5 file"):
         read_demonstrations(tmp_path / "text.txt", SUITE, 1)
     with pytest.raises(VlaError, match=r"expected LIBERO's demonstrations .* found a folder with neither"):
         read_demonstrations(tmp_path, SUITE, 1)
