@@ -53,7 +53,7 @@ compiled: setup
 .PHONY: slow
 slow: setup reference arena .simulators/.installed ## the tests that take minutes, upstream live among them, and property tests with all examples
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "slow or hypothesis" --hypothesis-profile=full \
-		--ignore=tests/policies/tiny/test_training.py --ignore=tests/parity/test_evaluators_live.py
+		--ignore=tests/policies/tiny/test_training.py --ignore=tests/parity/test_evaluators_live.py --ignore=tests/quality/test_doctor_planted.py
 
 .PHONY: evaluators
 evaluators: setup reference ## published evaluators' loops beside ours, with pictures (half an hour)
@@ -134,6 +134,10 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data se
 	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
 		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
+
+.PHONY: doctor
+doctor: setup ## the doctor on tiny, and on the ACT of `make act`, behind each wrong wiring (an hour on one core for each)
+	$(PYTEST) tests/quality/test_doctor_planted.py
 
 .PHONY: act
 act: setup .venv-lerobot/.installed ## a small ACT of lerobot in .vla/act/policy, trained on the expert's episodes of one task (half an hour on one core)

@@ -178,6 +178,9 @@ def diagnose_windows(
     first = base.pairs(steps)
     output = _output_of(search, base)
     told("exchanging its inputs")
+    if has_language is None:
+        # One that does not say so may well read none, which is nothing to find.
+        has_language = _reads_language(search)
     ignored = list(_ignored(search, reads if declared else (), has_language))
 
     # Inputs: each round takes the wiring that gains most.
@@ -185,7 +188,7 @@ def diagnose_windows(
     answers = base
     blind = {each.numbers_of for each in ignored}
     for _ in range(_MOST_ROUNDS):
-        found = _best_input(search, [each for each, _ in chosen], answers, output, reads, blind)
+        found = _best_input(search, [each for each, _ in chosen], answers, output, reads, blind, has_language)
         if found is None:
             break
         wiring, gain, answers = found
@@ -197,7 +200,7 @@ def diagnose_windows(
         names = {each.finding.code for each in still_blind}
         ignored = [each for each in ignored if each.finding.code in names]
     ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
-    if has_language is not False and not any(each.finding.code == NO_LANGUAGE for each in ignored):
+    if has_language and not any(each.finding.code == NO_LANGUAGE for each in ignored):
         other = _other_task(search, [each for each, _ in chosen], answers, output)
         if other is not None:
             gained, finding, answers = other
@@ -416,6 +419,7 @@ def _best_input(
     output: Output,
     reads: Sequence[str],
     blind: set[str],
+    has_language: bool,
 ) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
     current = as_executed(output.pairs(answers, search.steps))
@@ -424,7 +428,7 @@ def _best_input(
     size = len(search.windows[0].shown[0].get(STATE, ()))
     candidates = picture_wirings(name for name in reads if name not in blind)
     candidates += state_wirings((name for name in reads if name not in blind), size)
-    candidates += prompt_wirings() if "language" not in blind else []
+    candidates += prompt_wirings() if "language" not in blind and has_language else []
     # What was mended is not mended again, as each round takes a minute of a slow policy.
     parts = {each.code[:-1] for each in chosen}
     candidates = [each for each in candidates if each.code[:-1] not in parts]
@@ -557,6 +561,13 @@ def _ignored(
         lines = ("check that episode.instruction reaches the network, with the words that it was trained with",)
         finding = DoctorFinding(NO_LANGUAGE, "the instruction has no effect", told, "certain", lines)
         yield _Ignored("language", finding)
+
+
+def _reads_language(search: _Search) -> bool:
+    windows = [replace(each, rows=each.rows[:2]) for each in search.windows[:2]]
+    other = Wiring("", "", (), tell=lambda told: _other_text(search.windows, told))
+    before, after = (ask_values(search, each, windows) for each in (composed([]), other))
+    return len(before) != len(after) or bool(np.abs(after - before).max() > 1e-9)
 
 
 _VECTORS = ("robot0_joint_pos", "robot0_eef_pos", "robot0_eef_quat", "controller_pos", "controller_mat")

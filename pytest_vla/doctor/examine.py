@@ -180,7 +180,7 @@ def examine(
             diagnosis = _without_questions()
         else:
             with steps.timed("draw"):
-                stride = _stride(policy, settings)
+                stride = stride_of(policy, settings)
                 told("drawing what the suite shows along the demonstrations")
                 windows = windows_of(demonstrations, stride, pool)
             executed = settings.replan or own_replan(policy_of_one(policy)) or stride
@@ -239,7 +239,7 @@ def _without_questions() -> Diagnosis:
     return Diagnosis((finding,), (float("nan"), float("nan")), {}, {}, (), {}, 0)
 
 
-def _stride(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
+def stride_of(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
     """Return the rows from one question to the next: the steps of a chunk that are executed, and no fewer than four."""
     steps = settings.replan or own_replan(policy_of_one(policy)) or traits_of(policy).chunk or 1
     return max(LEAST_STRIDE, steps)

@@ -165,7 +165,8 @@ def gain_of(
     count = len(better.moments if isinstance(better, Skill) else better.left)
     drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS).astype(np.float64)
     values = _means(better.by_dimension(drawn), dimensions) - _means(worse.by_dimension(drawn), dimensions)
-    low, likely, high = np.nanquantile(values, [0.025, 0.1, 0.975])
+    values = values[~np.isnan(values)]
+    low, likely, high = np.quantile(values, [0.025, 0.1, 0.975]) if len(values) else (0.0, 0.0, 0.0)
     return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high), float(likely))
 
 

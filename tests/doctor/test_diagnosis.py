@@ -12,22 +12,11 @@ from tests.support.miswired import MISWIRINGS, Miswiring, pairs
 WINDOWS = made_windows()
 KNOWING = KnowingPolicy(WINDOWS)
 
-# What names a planted wiring. Some cannot be told from others by data: a picture scaled to nothing is black.
-NAMED = {
-    "turned": "010", "mirrored": "010", "flipped": "010", "transposed": "010", "quarter-turned": "010",
-    "bgr": "012", "float-twice": "014 015", "unscaled": "014 015", "cameras-swapped": "013",
-    "scene-black": "014", "wrist-black": "014", "scene-unturned": "011", "wrist-unturned": "011",
-    "state-wxyz": "021", "state-antipodal": "021", "state-rotation-first": "020",
-    "state-gripper-first": "020", "state-one-finger": "025", "state-fingers-swapped": "022",
-    "state-zero": "024", "state-mm": "023", "state-joints": "024 026", "gripper-sign": "040",
-    "gripper-01-closes": "041", "gripper-01-opens": "041", "gripper-never-closes": "042", "scaled-05": "043",
-    "scaled-2": "043", "rotation-scaled": "043", "absolute": "045", "translation-hand-frame": "046",
-    "rotation-hand-frame": "046", "action-rotation-first": "047", "action-gripper-first": "047",
-    "action-xy-swapped": "047", "action-base-turned": "046 047", "other-statistics": "044",
-    "minmax-for-quantiles": "044 043", "normalised": "044 043", "other-instruction": "030 031",
-    "underscores": "030 032", "empty": "030", "fixed-instruction": "030", "chunk-early": "050",
-    "chunk-late": "050", "every-second": "051", "each-twice": "051", "stale": "050",
-}  # fmt: skip
+# What the made policy does not react to: it finds the same frame for a cut or darker picture, and for Euler angles.
+ALIKE = (
+    "crop-missing", "crop-extra", "darker", "low-resolution", "state-euler", "state-controller", "gripper-threshold",
+    "upper-case", "template", "whole-chunk", "one-step",
+)  # fmt: skip
 
 
 def diagnosed(policy: object) -> Diagnosis:
@@ -39,7 +28,7 @@ def diagnosed(policy: object) -> Diagnosis:
 
 def codes_of(found: Diagnosis) -> list[str]:
     assert all(each.code in CODES for each in found.findings)
-    return [each.code.removeprefix("VLA-D") for each in found.findings]
+    return [each.code for each in found.findings]
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
@@ -61,12 +50,12 @@ FAST = (
     [
         pytest.param(each, id=each.name, marks=() if each.name in FAST else pytest.mark.slow)
         for each in MISWIRINGS
-        if each.name in NAMED
+        if each.name not in ALIKE and each.part != "weights"
     ],
 )
 def test_what_is_planted_is_the_first_finding(planted: Miswiring) -> None:
     found = diagnosed(planted.wrap(KNOWING))
-    assert codes_of(found)[0] in NAMED[planted.name].split(), [(e.code, e.cause, e.evidence) for e in found.findings]
+    assert codes_of(found)[0] in planted.acceptable, [(e.code, e.cause, e.evidence) for e in found.findings]
 
 
 @pytest.mark.slow
@@ -75,13 +64,13 @@ def test_of_two_that_are_planted_both_are_found() -> None:
     missed = []
     for one, other in pairs():
         found = codes_of(diagnosed(one.wrap(other.wrap(KNOWING))))
-        if not all({*found} & {*NAMED[each.name].split()} for each in (one, other)):
+        if not all({*found} & {*each.acceptable} for each in (one, other)):
             missed.append((one.name, other.name, found))
     assert len(missed) <= 6, missed
 
 
 def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     found = diagnosed(KnowingPolicy(WINDOWS, is_random=True))
-    assert codes_of(found) == ["060"]
+    assert codes_of(found) == ["VLA-D060"]
     assert found.proposal.lines == ()
     assert found.explained[1] < 0.25
