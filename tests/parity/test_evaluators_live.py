@@ -89,7 +89,8 @@ def test_episodes_are_the_evaluators_own(name: str, tmp_path: Path) -> None:
             assert rollout.trajectory is not None
             executed = theirs["action"] if name == "x-vla" else np.clip(theirs["action"], -1, 1)
             assert np.array_equal(rollout.trajectory.actions, executed), where
-            assert np.array_equal(rollout.trajectory.qpos, theirs["qpos"]), where
+            # lerobot's environment has another Python and numpy, whose sums round otherwise.
+            assert np.abs(rollout.trajectory.qpos - theirs["qpos"]).max() <= (1e-12 if name == "lerobot" else 0), where
             assert (rollout.record.outcome == "success") == bool(theirs["success"][-1]), where
             # torch's arccosine in single precision, and numpy's, differ in the last place.
             away = np.abs(np.array(policy.states) - theirs["state"]).max()
