@@ -19,7 +19,7 @@ from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of
 
 Array = NDArray[np.float64]
 
-BLOCK = 8
+BLOCK = 4
 """Questions of a window that are one draw of the bootstrap."""
 
 LEAST_STRIDE = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.doctor.answers import DemonstrationWindow, Pairs, WindowAnswers, ask
+from pytest_vla.doctor.answers import BLOCK, DemonstrationWindow, Pairs, WindowAnswers, ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.findings import (
     LAG,
@@ -26,7 +26,18 @@ from pytest_vla.doctor.findings import (
     DoctorFinding,
     Tried,
 )
-from pytest_vla.doctor.fits import ActionFit, Gain, Mending, as_executed, gain_of, is_share, mendings, score, skill_of
+from pytest_vla.doctor.fits import (
+    ActionFit,
+    Gain,
+    Mending,
+    as_executed,
+    closeness,
+    gain_of,
+    is_share,
+    mendings,
+    score,
+    skill_of,
+)
 from pytest_vla.doctor.wirings import (
     CAMERAS,
     Wiring,
@@ -422,9 +433,9 @@ def _best_input(
     has_language: bool,
 ) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
-    current = as_executed(output.pairs(answers, search.steps))
+    current = _best_fit(answers, output, search.steps)
     some = _screen(search.windows)
-    screened = as_executed(output.pairs(_of_windows(answers, some), search.steps))
+    screened = _best_fit(_of_windows(answers, some), output, search.steps)
     size = len(search.windows[0].shown[0].get(STATE, ()))
     candidates = picture_wirings(name for name in reads if name not in blind)
     candidates += state_wirings((name for name in reads if name not in blind), size)
@@ -475,7 +486,7 @@ def _best_input(
 def _best_fit(answers: WindowAnswers, output: Output, steps: int) -> ActionFit:
     """Return the best fit of answers: changes of actions that were found with wrong inputs may be wrong themselves."""
     ways = (output, Output(), _mended(Output(), answers, steps, None))
-    return max((as_executed(each.pairs(answers, steps)) for each in ways), key=score)
+    return max((closeness(each.pairs(answers, steps)) for each in ways), key=score)
 
 
 def _screen(windows: Sequence[DemonstrationWindow]) -> list[int]:
@@ -495,8 +506,8 @@ def _of_windows(answers: WindowAnswers, some: Sequence[int]) -> WindowAnswers:
 
 def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
     told = (
-        f"with {wiring.name}, the policy's actions explain {gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] more "
-        "of the demonstrated ones' variance"
+        f"with {wiring.name}, the policy's actions come closer to the demonstrated ones: "
+        f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] of their mean deviation"
     )
     if same := search.same.get(wiring.name):
         told += f"; these demonstrations cannot tell it apart from {' or '.join(same)}"
@@ -628,7 +639,7 @@ def _other_task(
         return None
     told_text = (
         f"for {picked} of {len(search.windows)} demonstrations another task's instruction fits better: "
-        f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] of the variance"
+        f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] of the demonstrated actions' mean deviation"
     )
     lines = ("check the order of tasks and instructions",)
     cause, numbers = "the policy is told another task's instruction", {"gain": gain.value}
@@ -645,7 +656,7 @@ def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]
     fit, at = as_executed(pairs), 0
     shares = {}
     for window in search.windows:
-        blocks = -(-len(window.rows) // 8)
+        blocks = -(-len(window.rows) // BLOCK)
         weights = np.zeros(len(fit.left))
         weights[at : at + blocks] = 1
         at += blocks

@@ -21,11 +21,11 @@ _DRAWS = 1000
 
 @dataclass(frozen=True)
 class ActionFit:
-    """How well answers are executed as they are: what is left of the demonstrated actions' variance.
+    """How well answers are executed as they are: what is left of the demonstrated actions' variance, or deviation.
 
     Attributes:
-        left: (b, 7) sums of squared errors, by block.
-        total: (b, 7) sums of squares about the mean of all blocks.
+        left: (b, 7) sums of squared errors, by block; or of absolute ones.
+        total: (b, 7) sums of squares about the mean of all blocks; or of deviations from their median.
         judged: (7,) whether a dimension moves enough to be judged.
     """
 
@@ -34,7 +34,7 @@ class ActionFit:
     judged: NDArray[np.bool_]
 
     def by_dimension(self, weights: Array | None = None) -> Array:
-        """Return the share of each dimension's variance that is explained, (..., 7), from -1; NaN if it is not judged.
+        """Return the share of each dimension that is explained, (..., 7), from -1; NaN if it is not judged.
 
         Args:
             weights: (..., b) how often each block counts; None for once.
@@ -47,10 +47,24 @@ class ActionFit:
 
 
 def as_executed(pairs: Pairs) -> ActionFit:
-    """Return the fit of answers as they are executed, clipped to [-1, 1]."""
+    """Return the fit of answers as they are executed, clipped to [-1, 1]: shares of the variance."""
+    return _fit(pairs, pairs.shown.mean(axis=0), np.square)
+
+
+def closeness(pairs: Pairs) -> ActionFit:
+    """Return the fit of answers as they are executed: shares of the absolute deviation from the median.
+
+    Two wirings are told apart by it: a few large errors, such as a gripper that closes a step late, hide the rest of a
+    variance. (On tiny behind wrong pictures, with 128 questions: gains of 2.8 to 4.5 standard errors, and 1.6 to 3.3
+    of the variance.)
+    """
+    return _fit(pairs, np.median(pairs.shown, axis=0), np.abs)
+
+
+def _fit(pairs: Pairs, middle: Array, size: Callable[[Array], Array]) -> ActionFit:
     left, total = np.zeros((_blocks(pairs), 7)), np.zeros((_blocks(pairs), 7))
-    np.add.at(left, pairs.block, (np.clip(pairs.answered, -1, 1) - pairs.shown) ** 2)
-    np.add.at(total, pairs.block, (pairs.shown - pairs.shown.mean(axis=0)) ** 2)
+    np.add.at(left, pairs.block, size(np.clip(pairs.answered, -1, 1) - pairs.shown))
+    np.add.at(total, pairs.block, size(pairs.shown - middle))
     return ActionFit(left, total, pairs.shown.std(axis=0) > _STILL)
 
 

@@ -246,9 +246,10 @@ def _tried_block(diagnosis: Diagnosis) -> PageBlock:
         interval = None if gain is None or low is None or high is None else (low, high)
         rows.append((each.name, each.code, gain, interval, each.questions, each.refused))
     about = (
-        "Each row changes one thing between suite and policy. The gain is the explained variance with the change, "
-        "minus that without it. A change is proposed if its gain is large enough and its 95% interval (bootstrap "
-        "over blocks of neighbouring questions) lies above 0. Refused: the policy raised an error."
+        "Each row changes one thing between suite and policy. The gain is how much closer the policy's actions come "
+        "to the demonstrated ones, as a share of these actions' mean absolute deviation from their median. A change is "
+        "proposed if its gain is large enough and positive in nine of ten draws of a bootstrap over blocks of "
+        "neighbouring questions; the interval is of 95%. Refused: the policy raised an error."
     )
     used = [column for place, column in enumerate(columns) if not column.is_optional or any(r[place] for r in rows)]
     table = Table("Wirings, the largest gain first", tuple(used), tuple(row[: len(used)] for row in rows))
