@@ -12,7 +12,7 @@ from pytest_vla.doctor.wirings import Wiring
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.plan.task import Task, with_protocol
-from pytest_vla.policies.base import BatchPolicy, Policy
+from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, own_number
 from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.trial import Script, asking
 from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of
@@ -81,7 +81,8 @@ class WindowAnswers:
                     block.append(number)
                     place.append(step)
                     poses.append(np.concatenate([seen["robot0_eef_pos"], seen["robot0_eef_quat"]]))
-        return Pairs(*map(np.array, (answered, shown, block, place, poses)))
+        parts = [np.array(each) for each in (answered, shown, block, place, poses)]
+        return Pairs(parts[0], parts[1], parts[2], parts[3], parts[4], number + 1)
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Pairs:
         block: (m,) numbers the parts of windows, `BLOCK` questions each, that are drawn again in a bootstrap.
         place: (m,) the place in the chunk.
         poses: (m, 7) of the end effector at the question: position m, quaternion xyzw.
+        blocks: how many there are. A shift in time may leave the last ones without a pair.
     """
 
     answered: Array
@@ -101,17 +103,27 @@ class Pairs:
     block: NDArray[np.int64]
     place: NDArray[np.int64]
     poses: Array
+    blocks: int
 
     def with_answers(self, answered: Array) -> "Pairs":
         """Return the pairs with other answers (m, d)."""
         return replace(self, answered=answered)
 
 
-def ask(policy: Policy | BatchPolicy, windows: Sequence[DemonstrationWindow], wiring: Wiring) -> WindowAnswers:
+def ask(
+    policy: Policy | BatchPolicy, windows: Sequence[DemonstrationWindow], wiring: Wiring, replan: int | None = None
+) -> WindowAnswers:
     """Return a policy's answers along windows, under a wiring, as a rollout would convert them before it clips them.
 
-    The windows are asked together, question by question, which is a batch for a policy that takes some. Absolute poses
-    are made relative, so that they can be compared.
+    A policy that answers in batches is asked along as many windows together as it takes; any other along one after the
+    other, as in a run: it may keep what belongs to an episode in one place, or be a server with one connection.
+    Absolute poses are made relative, so that they can be compared.
+
+    Args:
+        policy: the policy.
+        windows: where it is asked.
+        wiring: between the suite and it.
+        replan: the steps of a chunk that it is told are executed, or None for its own number.
 
     Raises:
         EpisodeError: the policy raises, or answers with something else than actions.
@@ -125,16 +137,19 @@ def ask(policy: Policy | BatchPolicy, windows: Sequence[DemonstrationWindow], wi
         task = with_protocol(task, action_size=POSE_6D_SIZE) if gives_6d(traits, task.protocol) else task
         scripts.append(Script(task, each, ()))
     chunks: list[list[Array]] = [[] for _ in windows]
-    with asking(policy, scripts) as asked:
-        for step in range(len(windows[order[0]].rows)):
-            now = [each for each in order if step < len(windows[each].rows)]
-            try:
-                found = asked(step, [wiring.see(dict(windows[each].shown[step])) for each in now])
-            except EpisodeError as error:
-                places = ", ".join(f"{windows[each].name} row {windows[each].rows[step]}" for each in now[:3])
-                raise EpisodeError(error.reason, f"{error.message} (asked at {places})") from error
-            for each, chunk in zip(now, found, strict=True):
-                chunks[each].append(_converted(chunk, policy, windows[each], step))
+    together = (own_number(policy, "max_batch") or 1) if is_batch_policy(policy) else 1
+    for begin in range(0, len(order), together):
+        some = order[begin : begin + together]
+        with asking(policy, scripts[begin : begin + together], replan=replan) as asked:
+            for step in range(len(windows[some[0]].rows)):
+                now = [each for each in some if step < len(windows[each].rows)]
+                try:
+                    found = asked(step, [wiring.see(dict(windows[each].shown[step])) for each in now])
+                except EpisodeError as error:
+                    places = ", ".join(f"{windows[each].name} row {windows[each].rows[step]}" for each in now[:3])
+                    raise EpisodeError(error.reason, f"{error.message} (asked at {places})") from error
+                for each, chunk in zip(now, found, strict=True):
+                    chunks[each].append(_converted(chunk, policy, windows[each], step))
     return WindowAnswers(tuple(windows), tuple(map(tuple, chunks)))
 
 

@@ -33,7 +33,9 @@ from pytest_vla.doctor.fits import (
     as_executed,
     closeness,
     gain_of,
+    gripper_mending,
     is_share,
+    mean_of,
     mendings,
     score,
     skill_of,
@@ -47,9 +49,13 @@ from pytest_vla.doctor.wirings import (
     prompt_wirings,
     state_wirings,
 )
-from pytest_vla.errors import EpisodeError
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.choices import ABSOLUTE, SIGN
+from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.base import BatchPolicy, Episode, Observation, Policy, Session
-from pytest_vla.policies.fit import traits_of
+from pytest_vla.policies.fit import controlled, traits_of
+from pytest_vla.policies.session import close_session
+from pytest_vla.policies.view import converts_gripper
 
 Array = NDArray[np.float64]
 
@@ -78,7 +84,7 @@ class _Search:
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
         self.questions += sum(len(each.rows) for each in some)
-        return ask(self.policy, some, wiring)
+        return ask(self.policy, some, wiring, self.steps)
 
 
 @dataclass(frozen=True)
@@ -98,42 +104,59 @@ class Output:
 
 @dataclass(frozen=True)
 class WiringProposal:
-    """What is proposed to be changed: wirings of inputs, and of actions."""
+    """What is proposed to be changed: wirings of inputs, and of actions.
+
+    Attributes:
+        inputs: changes of what is shown and told.
+        output: changes of what the policy itself answers, before an evaluator converts it.
+        is_relative: whether actions are executed as relative ones, from -1 to 1.
+    """
 
     inputs: tuple[Wiring, ...] = ()
     output: Output = Output()
+    is_relative: bool = True
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Lines of an adapter in Python: a policy that changes what another one, `yours`, sees and answers."""
+        """Lines of an adapter in Python: a policy that changes what another one, `yours`, sees and answers.
+
+        They begin with the imports that they need.
+        """
         if not self.inputs and not self.output.mended and not self.output.lag:
             return ()
         tells = any(each.tell("a b") != "a b" or "told" in " ".join(each.lines) for each in self.inputs)
         seen = [line for each in self.inputs for line in each.lines if not line.startswith("told")]
         told = [line for each in self.inputs for line in each.lines if line.startswith("told")]
         mended = [line for each in self.output.mended for line in each.lines]
-        mended += [f"chunk = chunk[{-self.output.lag}:]"] if self.output.lag < 0 else []
+        mended += [f"chunk = chunk[min({-self.output.lag}, len(chunk) - 1) :]"] if self.output.lag < 0 else []
         begin = ["told = episode.instruction", *told] if tells else []
-        asked = "replace(episode, instruction=told)" if tells else "episode"
-        return (
+        asked = "replace(episode, instruction=told, prompt=prompt)" if tells else "episode"
+        begin += ["prompt = episode.prompt.replace(episode.instruction, told)"] if tells else []
+        clipped = "chunk.clip(-1, 1)" if self.output.mended and self.is_relative else "chunk"
+        lines = (
             "def policy(episode):",
             *(f"    {line}" for line in begin),
             f"    session = yours({asked})",
             "    def act(observation):",
             "        seen = dict(observation)",
             *(f"        {line}" for line in seen),
-            "        chunk = np.atleast_2d(session(seen)).astype(float)",
+            "        answer = session(seen)",
+            '        chunk = np.atleast_2d(getattr(answer, "actions", answer)).astype(float)',
             *(f"        {line}" for line in mended),
-            "        return chunk",
+            f"        return {clipped}",
             "    return act",
+            'policy.traits, policy.replan = getattr(yours, "traits", {}), getattr(yours, "replan", None)',
         )
+        return (*(line for word, line in _IMPORTS.items() if any(word in each for each in lines)), *lines)
 
     def wrap(self, policy: Policy) -> Policy:
         """Return a policy behind what is proposed, for episodes."""
         wiring, output = composed(self.inputs), self.output
 
         def begin(episode: Episode) -> Session:
-            session = policy(replace(episode, instruction=wiring.tell(episode.instruction), prompt=""))
+            told = wiring.tell(episode.instruction)
+            prompt = episode.prompt.replace(episode.instruction, told) if episode.instruction else told
+            session = policy(replace(episode, instruction=told, prompt=prompt))
 
             def act(observation: Observation) -> Array:
                 seen = {name: np.array(observation[name]) for name in observation}
@@ -142,17 +165,47 @@ class WiringProposal:
                 pose = np.concatenate([seen["robot0_eef_pos"], seen["robot0_eef_quat"]])
                 count = len(chunk)
                 block = np.zeros(count, dtype=np.int64)
-                pairs = Pairs(chunk, chunk, block, np.arange(count), np.tile(pose, (count, 1)))
+                pairs = Pairs(chunk, chunk, block, np.arange(count), np.tile(pose, (count, 1)), 1)
                 for each in output.mended:
                     pairs = each.apply(pairs)
-                late = -output.lag if 0 < -output.lag < count else 0
-                return np.clip(pairs.answered[late:], -1, 1)
+                chunk = pairs.answered[min(max(-output.lag, 0), count - 1) :]
+                return chunk.clip(-1, 1) if output.mended and self.is_relative else chunk
 
+            act.close = lambda: close_session(session)  # type: ignore[attr-defined]
             return act
 
         begin.traits = traits_of(policy)  # type: ignore[attr-defined]
         begin.replan = getattr(policy, "replan", None)  # type: ignore[attr-defined]
         return begin
+
+
+_IMPORTS = {
+    "np.": "import numpy as np",
+    "replace(episode": "from dataclasses import replace",
+    "Rotation.": "from scipy.spatial.transform import Rotation",
+    "centre_crop(": "from pytest_vla.policies.view import centre_crop",
+    **{
+        f"{name}(": f"from pytest_vla.doctor.wirings import {name}"
+        for name in ("antipodal", "shrunk", "w_first", "w_last")
+    },
+}
+"""The import for each name that lines of an adapter may have."""
+
+
+def _as_answered(mended: Sequence[Mending], policy: Policy | BatchPolicy, protocol: Protocol) -> tuple[Mending, ...]:
+    """Return changes of what a policy itself answers, of those that fit after the evaluator converted it."""
+    if controlled(protocol, traits_of(policy)).control == ABSOLUTE:
+        # Poses are compared as relative actions, and cannot be changed as these.
+        mended = [each for each in mended if each.dimensions == (6,)]
+    if converts_gripper(policy, protocol) and protocol.gripper != SIGN:
+        # The evaluator takes 0 to 1.
+        return tuple(
+            gripper_mending(each.code, each.name, "1 - {}", lambda value: 1 - value, each.numbers)
+            if each.code == "VLA-D040"
+            else each
+            for each in mended
+        )
+    return tuple(mended)
 
 
 def diagnose_windows(
@@ -179,14 +232,19 @@ def diagnose_windows(
         told: called with a line about each next step.
 
     Raises:
+        VlaError: there are no windows, or their demonstrations do not move.
         EpisodeError: the policy raises as it is wired today.
     """
+    if not any(each.rows for each in windows):
+        raise VlaError("no demonstration has an action to compare the policy's with")
     search = _Search(policy, windows, steps, generator, told)
     reads = tuple(reads)
     told("asking the policy along the demonstrations")
     today = composed([])
     base = search.ask(today)
     first = base.pairs(steps)
+    if not as_executed(first).judged.any():
+        raise VlaError(f"the actions of {windows[0].name} and the other demonstrations are all the same: nothing moves")
     output = _output_of(search, base)
     told("exchanging its inputs")
     if has_language is None:
@@ -208,8 +266,8 @@ def diagnose_windows(
     if chosen and ignored:
         # What another input drowned acts again.
         still_blind = _ignored(search, reads, has_language, composed([each for each, _ in chosen]))
-        names = {each.finding.code for each in still_blind}
-        ignored = [each for each in ignored if each.finding.code in names]
+        names = {(each.numbers_of, each.finding.code) for each in still_blind}
+        ignored = [each for each in ignored if (each.numbers_of, each.finding.code) in names]
     ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
     if has_language and not any(each.finding.code == NO_LANGUAGE for each in ignored):
         other = _other_task(search, [each for each, _ in chosen], answers, output)
@@ -236,6 +294,9 @@ def diagnose_windows(
         "the mean action": score(as_executed(first.with_answers(np.tile(first.shown.mean(axis=0), (len(still), 1))))),
     }
     before = as_executed(first)
+    protocol = windows[0].task.protocol
+    answered = replace(output, mended=_as_answered(output.mended, policy, protocol))
+    is_relative = controlled(protocol, traits_of(policy)).control != ABSOLUTE
     return Diagnosis(
         tuple(findings),
         (score(before), known),
@@ -245,7 +306,7 @@ def diagnose_windows(
         search.same,
         search.questions,
         {"shown": pairs.shown, "shown_today": first.shown, "today": first.answered, "proposed": pairs.answered},
-        WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), output),
+        WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), answered, is_relative),
     )
 
 
@@ -293,8 +354,7 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     found = []
     for lag, stretch in times:
         pairs = answers.pairs(search.steps, lag, stretch)
-        # Half a step has half the pairs: they may lie elsewhere.
-        if len(pairs.shown) < 40 or int(pairs.block.max()) + 1 != len(skill.moments):
+        if len(pairs.shown) < 40:
             continue
         gain = gain_of(skill_of(pairs), skill, search.generator)
         if gain.likely > 0 and gain.value > _LEAST_SKILL:
@@ -328,8 +388,8 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None) -> Mendin
         gain = reached - score(fit, each.dimensions)
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
         value = gain * len(each.dimensions) / 7 - _PENALTY.get(each.code, 0.0)
-        # What takes actions to nothing also gains over wrong ones.
-        if gain <= 0.15 or reached < _LEAST_REACHED or value <= most:
+        # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
+        if not (gain > 0.15 and reached >= _LEAST_REACHED and value > most):
             continue
         # Values from 0 to 1 alone say it: a bootstrap of few demonstrations has a wide interval for one dimension.
         is_clear = generator is None or (each.code == "VLA-D041" and is_share(pairs.answered[:, 6]))
@@ -343,7 +403,7 @@ _LEAST_REACHED = 0.1
 
 def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[tuple[float, DoctorFinding]]:
     """Return the findings on actions, with what each gains."""
-    found, steps = [], search.steps
+    found, steps, protocol = [], search.steps, search.windows[0].task.protocol
     pairs = answers.pairs(steps, output.lag, output.stretch)
     plain = skill_of(answers.pairs(steps))
     if (output.lag, output.stretch) != (0, 1.0):
@@ -369,7 +429,8 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         )
         cause = f"actions fit with {each.name}"
         numbers = {**each.numbers, "gain": gain.value, "low": gain.low, "high": gain.high}
-        finding = DoctorFinding(each.code, cause, told, _sure(gain), each.lines, numbers)
+        mended = tuple(line for one in _as_answered([each], search.policy, protocol) for line in one.lines)
+        finding = DoctorFinding(each.code, cause, told, _sure(gain), mended, numbers)
         found.append((gain.value * len(each.dimensions) / 7, finding))
         pairs = better
     if not any(each.dimensions == (6,) for each in output.mended):
@@ -395,8 +456,6 @@ def _long_chunk(search: _Search, answers: WindowAnswers, output: Output) -> list
     pairs = output.pairs(answers, search.steps)
     half = search.steps // 2
     early, late = (as_executed(_rows(pairs, chosen)) for chosen in (pairs.place < half, pairs.place >= half))
-    if early.left.shape != late.left.shape:
-        return []
     gain = gain_of(early, late, search.generator)
     if gain.low <= 0 or gain.value < 0.15:
         return []
@@ -413,7 +472,8 @@ def _long_chunk(search: _Search, answers: WindowAnswers, output: Output) -> list
 
 
 def _rows(pairs: Pairs, chosen: NDArray[np.bool_]) -> Pairs:
-    return Pairs(*(getattr(pairs, name)[chosen] for name in ("answered", "shown", "block", "place", "poses")))
+    parts = {name: getattr(pairs, name)[chosen] for name in ("answered", "shown", "block", "place", "poses")}
+    return replace(pairs, **parts)
 
 
 def _sure(gain: Gain) -> str:
@@ -654,15 +714,15 @@ def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]
     if findings:
         return []
     fit, at = as_executed(pairs), 0
-    shares = {}
+    weights = {each.instruction: np.zeros(pairs.blocks) for each in search.windows}
     for window in search.windows:
         blocks = -(-len(window.rows) // BLOCK)
-        weights = np.zeros(len(fit.left))
-        weights[at : at + blocks] = 1
+        weights[window.instruction][at : at + blocks] = 1
         at += blocks
-        shares[window.instruction] = float(np.nanmean(fit.by_dimension(weights)))
+    # A task whose dimensions do not move says nothing.
+    shares = {name: mean_of(fit.by_dimension(some)) for name, some in weights.items()}
     unknown = [name for name, share in shares.items() if share < 0.1]
-    if not unknown or max(shares.values()) < 0.5:
+    if not unknown or not any(share >= 0.5 for share in shares.values()):
         return []
     told = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
     lines = ("check that the checkpoint was trained on these tasks",)

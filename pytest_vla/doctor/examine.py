@@ -157,7 +157,9 @@ def examine(
     if protocol.vectors or protocol.action_size not in (ACTION_SIZE, None):
         told_of = f"{suite.name}: the doctor knows actions of robosuite's OSC_POSE, 7 numbers"
         raise VlaError(f"{told_of}; this suite has a world of its own")
-    steps, notes = _Timed(), list[str]()
+    if not demonstrations:
+        raise VlaError(f"there is no demonstration of {suite.name}: give one at least")
+    steps, notes, names = _Timed(), list[str](), tuple(each.name for each in demonstrations)
     exchanged: Mapping[str, float] = {}
     replayed: tuple[Replayed, ...] = ()
     compared: tuple[ComparedObservation, ...] = ()
@@ -183,6 +185,7 @@ def examine(
                 stride = stride_of(policy, settings)
                 told("drawing what the suite shows along the demonstrations")
                 windows = windows_of(demonstrations, stride, pool)
+                names = tuple(each.name for each in windows)
             executed = settings.replan or own_replan(policy_of_one(policy)) or stride
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
@@ -194,12 +197,12 @@ def examine(
         if settings.episodes:
             with steps.timed("closed loop"):
                 proposed = proposal if proposal is not None and proposal.lines else None
-                closed_loop = run_closed_loop(policy, demonstrations, settings.episodes, pool, proposed, told)
+                closed_loop = run_closed_loop(policy, demonstrations, settings, pool, proposed, told)
                 diagnosis = _with_closed_loop(diagnosis, closed_loop)
     return Examination(
         settings.model,
         suite.name,
-        tuple(each.name for each in demonstrations),
+        names,
         diagnosis,
         replayed,
         compared,
@@ -358,7 +361,7 @@ def exchange(
             )
             for window, each in zip(some, own, strict=True)
         ]
-        return as_executed(ask(policy, shown, composed([])).pairs(executed))
+        return as_executed(ask(policy, shown, composed([]), executed).pairs(executed))
 
     try:
         ours, recorded = fit([]), fit(names)
@@ -615,7 +618,7 @@ def _of_compared(compared: Sequence[ComparedObservation]) -> list[DoctorFinding]
 def run_closed_loop(
     policy: Policy | BatchPolicy,
     demonstrations: Sequence[RecordedDemonstration],
-    count: int,
+    settings: ExaminationSettings,
     pool: WorldPool,
     proposal: WiringProposal | None,
     told: Told,
@@ -625,10 +628,10 @@ def run_closed_loop(
     tasks = {each.task.name: each.task for each in demonstrations}
     cases = [
         (Case(task.suite, task.name, seed, task_level=task.task_level), task)
-        for seed in range(count)
+        for seed in range(settings.episodes)
         for task in tasks.values()
-    ][:count]
-    conditions = Conditions("doctor", premises=False)
+    ][: settings.episodes]
+    conditions = Conditions("doctor", replan=settings.replan, premises=False)
     outcomes: list[list[bool]] = []
     wired = {"as wired today": one} | ({} if proposal is None else {"as proposed": proposal.wrap(one)})
     for name, each in wired.items():

@@ -62,14 +62,10 @@ def closeness(pairs: Pairs) -> ActionFit:
 
 
 def _fit(pairs: Pairs, middle: Array, size: Callable[[Array], Array]) -> ActionFit:
-    left, total = np.zeros((_blocks(pairs), 7)), np.zeros((_blocks(pairs), 7))
+    left, total = np.zeros((pairs.blocks, 7)), np.zeros((pairs.blocks, 7))
     np.add.at(left, pairs.block, size(np.clip(pairs.answered, -1, 1) - pairs.shown))
     np.add.at(total, pairs.block, size(pairs.shown - middle))
     return ActionFit(left, total, pairs.shown.std(axis=0) > _STILL)
-
-
-def _blocks(pairs: Pairs) -> int:
-    return int(pairs.block.max()) + 1
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ def skill_of(pairs: Pairs) -> Skill:
         found = max(total if total > plain + 0.5 else plain, 0.0) - (0.0 if answered is pairs.answered else 0.3)
         if found > best:
             best, answers = found, answered[:, order]
-    moments = np.zeros((_blocks(pairs), 6, 7))
+    moments = np.zeros((pairs.blocks, 6, 7))
     ones = np.ones_like(answers)
     values = (ones, answers, pairs.shown, answers**2, pairs.shown**2, answers * pairs.shown)
     for number, each in enumerate(values):
@@ -158,7 +154,12 @@ class Gain:
 
 def score(fit: ActionFit | Skill, dimensions: Sequence[int] = range(7)) -> float:
     """Return the mean over those dimensions that are judged; NaN if none is."""
-    return float(_means(fit.by_dimension(), dimensions))
+    return mean_of(fit.by_dimension(), dimensions)
+
+
+def mean_of(shares: Array, dimensions: Sequence[int] = range(7)) -> float:
+    """Return the mean over those dimensions (7,) that are no NaN; NaN if all are."""
+    return float(_means(shares, dimensions))
 
 
 def _means(shares: Array, dimensions: Sequence[int]) -> Array:
@@ -247,8 +248,15 @@ def _of_gripper(pairs: Pairs) -> Iterator[Mending]:
     correlation = float(_correlations(pairs.answered[:, 6:], pairs.shown[:, 6:])[0, 0])
     numbers = {"correlation": correlation, "least": float(values.min()), "most": float(values.max())}
     for name, (code, line, change) in rules.items():
-        text = "chunk[:, 6]"
-        yield Mending(code, name, (f"{text} = {line.format(text)}",), _on([6], change), (6,), numbers)
+        yield gripper_mending(code, name, line, change, numbers)
+
+
+def gripper_mending(
+    code: str, name: str, line: str, change: Callable[[Array], Array], numbers: Mapping[str, float]
+) -> Mending:
+    """Return a change of the gripper, the last value of an action, by a line with ``{}`` for it."""
+    text = "chunk[:, -1]"
+    return Mending(code, name, (f"{text} = {line.format(text)}",), _on([-1], change), (6,), numbers)
 
 
 def is_share(values: Array) -> bool:
@@ -310,19 +318,29 @@ def looks_absolute(pairs: Pairs) -> bool:
 
 
 def relative(pairs: Pairs) -> Array:
-    """Return answers that are poses in the world as relative actions (m, 7), each from the one before it."""
-    begins = np.flatnonzero((pairs.place == 0) | (np.diff(pairs.block, prepend=-1) != 0))
-    chunks = np.split(pairs.answered, begins[1:])
-    poses = pairs.poses[begins]
-    return np.vstack([made_relative(each, pose[:3], pose[3:]) for each, pose in zip(chunks, poses, strict=True)])
+    """Return answers that are poses in the world as relative actions (m, 7), each from the one before it.
+
+    Where a shift in time left poses of a chunk out, an action is the mean of those that lead to its pose.
+    """
+    begins = np.flatnonzero(np.append(True, (np.diff(pairs.place) <= 0) | (np.diff(pairs.block) != 0)))
+    found = []
+    for chunk, places, pose in zip(
+        np.split(pairs.answered, begins[1:]), np.split(pairs.place, begins[1:]), pairs.poses[begins], strict=True
+    ):
+        actions = made_relative(chunk, pose[:3], pose[3:])
+        actions[:, :6] /= np.diff(places, prepend=-1)[:, None]
+        found.append(actions)
+    return np.vstack(found)
 
 
 def _absolute(pairs: Pairs) -> Mending:
     away = np.abs(pairs.answered[:, :3] - pairs.poses[:, :3]).mean(axis=0)
     lines = (
-        'chunk[:, :3] = (chunk[:, :3] - seen["robot0_eef_pos"]) / 0.05',
-        'now = Rotation.from_quat(seen["robot0_eef_quat"])',
-        "chunk[:, 3:6] = (Rotation.from_rotvec(chunk[:, 3:6]) * now.inv()).as_rotvec() / 0.5",
+        'places = np.vstack([seen["robot0_eef_pos"], chunk[:, :3]])',
+        'now = Rotation.from_quat(seen["robot0_eef_quat"]).as_rotvec()',
+        "turns = Rotation.from_rotvec(np.vstack([now, chunk[:, 3:6]]))",
+        "chunk[:, :3] = np.diff(places, axis=0) / 0.05",
+        "chunk[:, 3:6] = (turns[1:] * turns[:-1].inv()).as_rotvec() / 0.5",
         "# or traits = {'action_convention': 'absolute'}, if poses are what the policy was trained on",
     )
     numbers = {"metres_from_hand": float(np.linalg.norm(away))}

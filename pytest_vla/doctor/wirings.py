@@ -104,7 +104,7 @@ def picture_wirings(reads: Iterable[str]) -> list[Wiring]:
         _on_pictures("VLA-D015", f"{every} as float from 0 to 1", cameras, '.astype("float32") / 255', _as_share),
         _on_pictures("VLA-D015", f"{every} as float, times 255", cameras, '.astype("float32") * 255', _enlarged),
         _on_pictures("VLA-D016", f"{every} cut to the central 90%", cameras, "", _cropped, "centre_crop({})"),
-        _on_pictures("VLA-D016", f"{every} shrunk to the central 90%", cameras, "", _shrunk, "shrunk({})"),
+        _on_pictures("VLA-D016", f"{every} shrunk to the central 90%", cameras, "", shrunk, "shrunk({})"),
     ]
     return found
 
@@ -116,6 +116,8 @@ def _on_pictures(
         return {**seen, **{camera: np.ascontiguousarray(change(seen[camera])) for camera in cameras if camera in seen}}
 
     texts = [f'seen["{camera}"]' for camera in cameras]
+    # A copy: frameworks refuse arrays with negative strides.
+    index += ".copy()" * index.endswith("]")
     return Wiring(code, name, tuple(f"{text} = {call.format(text)}{index}" for text in texts), see)
 
 
@@ -139,7 +141,7 @@ def _cropped(picture: Array) -> Array:
     return centre_crop(picture) if picture.dtype == np.uint8 else picture
 
 
-def _shrunk(picture: Array) -> Array:
+def shrunk(picture: Array) -> Array:
     """Return a picture that `centre_crop` cuts to the one that is given, within rounding; its border is repeated."""
     if picture.dtype != np.uint8:
         return picture
@@ -179,15 +181,15 @@ def state_wirings(reads: Iterable[str], size: int) -> list[Wiring]:
         "as the other axis-angle of the same turn": ("antipodal({})", antipodal),
         "as Euler angles (xyz)": ('Rotation.from_rotvec({}).as_euler("xyz")', euler),
         "from Euler angles (xyz)": ('Rotation.from_euler("xyz", {}).as_rotvec()', _from_euler),
-        "from a quaternion whose w is taken for the last": ("Rotation.from_quat(rolled)", _w_last),
-        "from a quaternion whose w is taken for the first": ("Rotation.from_quat(rolled)", _w_first),
+        "from a quaternion whose w is taken for the last": ("w_last({})", w_last),
+        "from a quaternion whose w is taken for the first": ("w_first({})", w_first),
         "inverted": ("-{}", lambda turn: -turn),
     }
     found += [
         _state_wiring(
             "VLA-D021",
             f"the state's rotation {name}",
-            f"[*state[:3], *{line.format('state[3:6]')}, *state[6:]]",
+            f"np.array([*state[:3], *{line.format('state[3:6]')}, *state[6:]])",
             lambda state, turn=turn: np.concatenate([state[:3], turn(state[3:6]), state[6:]]),  # type: ignore[misc]
         )
         for name, (line, turn) in turns.items()
@@ -196,13 +198,13 @@ def state_wirings(reads: Iterable[str], size: int) -> list[Wiring]:
         _state_wiring(
             "VLA-D022",
             "the second finger with its sign inverted",
-            "[*state[:7], -state[7]]",
+            "np.array([*state[:7], -state[7]])",
             lambda state: np.concatenate([state[:7], -state[7:]]),
         ),
         _state_wiring(
             "VLA-D022",
             "the fingers' signs inverted",
-            "[*state[:6], *-state[6:]]",
+            "np.array([*state[:6], *-state[6:]])",
             lambda state: np.concatenate([state[:6], -state[6:]]),
         ),
     ]
@@ -210,7 +212,7 @@ def state_wirings(reads: Iterable[str], size: int) -> list[Wiring]:
         _state_wiring(
             "VLA-D023",
             f"the state's position {word} 1000",
-            f"[*state[:3] {sign} 1000, *state[3:]]",
+            f"np.array([*state[:3] {sign} 1000, *state[3:]])",
             lambda state, factor=factor: np.concatenate([state[:3] * factor, state[3:]]),  # type: ignore[misc]
         )
         for word, sign, factor in (("times", "*", 1000.0), ("divided by", "/", 0.001))
@@ -249,11 +251,13 @@ def _quaternion(turn: Array) -> Array:
     return np.array([*(np.asarray(turn) / 2 * np.sinc(half / np.pi)), np.cos(half)])
 
 
-def _w_last(turn: Array) -> Array:
+def w_last(turn: Array) -> Array:
+    """Return an axis-angle (3,) whose quaternion wxyz is taken for xyzw."""
     return _axis_angle(np.roll(_quaternion(turn), 1))
 
 
-def _w_first(turn: Array) -> Array:
+def w_first(turn: Array) -> Array:
+    """Return an axis-angle (3,) whose quaternion xyzw is taken for wxyz."""
     return _axis_angle(np.roll(_quaternion(turn), -1))
 
 
@@ -266,12 +270,12 @@ def prompt_wirings() -> list[Wiring]:
         "with underscores": ('told.replace(" ", "_")', lambda told: told.replace(" ", "_")),
         "without underscores": ('told.replace("_", " ")', lambda told: told.replace("_", " ")),
         "with a capital and a full stop": (
-            'told.capitalize() + "."',
+            'told.capitalize().rstrip(".") + "."',
             lambda told: told.capitalize().rstrip(".") + ".",
         ),
         "in lower case": ("told.lower()", str.lower),
         "in OpenVLA's template": (
-            'f"In: What action should the robot take to {told}?\\nOut:"',
+            'f"In: What action should the robot take to {told.lower()}?\\nOut:"',
             lambda told: f"In: What action should the robot take to {told.lower()}?\nOut:",
         ),
     }

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, AS_GIVEN, ONE_OPENS, viewed_size
+from pytest_vla.plan.choices import ABSOLUTE, AS_GIVEN, ONE_OPENS, picture_steps, viewed_size
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Protocol, Task, with_protocol
+from pytest_vla.plan.task import INSTRUCTION, Protocol, Task, with_protocol
 from pytest_vla.policies import fit
 from pytest_vla.policies.base import (
     NO_WISHES,
@@ -130,7 +130,10 @@ def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions
 
 @contextmanager
 def asking(
-    policy: Policy | BatchPolicy, scripts: Sequence[Script], took: Callable[[float], None] = lambda seconds: None
+    policy: Policy | BatchPolicy,
+    scripts: Sequence[Script],
+    took: Callable[[float], None] = lambda seconds: None,
+    replan: int | None = None,
 ) -> Iterator[Ask]:
     """Begin an episode for each script, and end them after the block; the value asks all at one control step.
 
@@ -140,6 +143,7 @@ def asking(
         policy: asked with all questions at once if it answers in batches, else with one after the other.
         scripts: the episodes.
         took: called with the seconds of each answer, or of each batch of answers.
+        replan: the steps of a chunk that it is told are executed, or None for its own number.
 
     Raises:
         EpisodeError: the policy raises, or an answer is invalid.
@@ -178,7 +182,7 @@ def asking(
     try:
         for script, noise in zip(scripts, noises, strict=True):
             seed_globals([noise])
-            sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise)))
+            sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise, replan)))
         yield ask
     except BaseException:
         # The first error is the one to report.
@@ -188,11 +192,17 @@ def asking(
     _end(sessions)
 
 
-def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Generator) -> Any:
-    task = script.task
+def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Generator, replan: int | None) -> Any:
+    task, protocol = script.task, script.task.protocol
     case = Case(task.suite, task.name, script.noise, task_level=task.task_level)
-    size = task.protocol.action_size
-    episode = Episode(case.id, case.suite, case.task, task.language, case.seed, noise, action_size=size)
+    # As a rollout describes it.
+    episode = Episode(
+        *(case.id, case.suite, case.task, task.language, case.seed, noise),
+        action_size=protocol.action_size,
+        replan=replan or own_number(policy, "replan"),
+        prompt=protocol.prompt.replace(INSTRUCTION, task.language),
+        wrist_transform=picture_steps(protocol.wrist_transform or protocol.image_transform)[0][0],
+    )
     if is_batch_policy(policy):
         return policy.begin(episode)
     session = cast("Policy", policy)(episode)

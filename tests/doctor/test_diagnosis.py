@@ -1,13 +1,24 @@
 """The diagnosis names what is planted: each wrong wiring, pairs, and nothing where nothing is wrong."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from pytest_vla.doctor.diagnosis import diagnose_windows
+from pytest_vla.doctor.answers import ask
+from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
+from pytest_vla.doctor.diagnosis import Output, WiringProposal, diagnose_windows
 from pytest_vla.doctor.findings import CODES, WELL, Diagnosis
-from pytest_vla.policies.fit import traits_of
+from pytest_vla.doctor.fits import Mending, mendings
+from pytest_vla.doctor.wirings import Wiring, composed, picture_wirings, prompt_wirings, state_wirings
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import with_protocol
+from pytest_vla.policies.base import Answer, Episode
+from pytest_vla.policies.fit import Traits, traits_of
 from tests.support.knowing import STRIDE, KnowingPolicy, made_windows
-from tests.support.miswired import MISWIRINGS, Miswiring, pairs
+from tests.support.miswired import BY_NAME, MISWIRINGS, Miswiring, pairs
 
 WINDOWS = made_windows()
 KNOWING = KnowingPolicy(WINDOWS)
@@ -74,3 +85,129 @@ def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     assert codes_of(found) == ["VLA-D060"]
     assert found.proposal.lines == ()
     assert found.explained[1] < 0.25
+
+
+def test_demonstrations_without_motion_are_refused() -> None:
+    still = [replace(each, actions=np.tile([0.0] * 6 + [-1], (len(each.actions), 1))) for each in WINDOWS]
+    for windows in ([], [replace(each, rows=(), shown=()) for each in WINDOWS], still):
+        with pytest.raises(VlaError):
+            diagnose_windows(KNOWING, windows, 4, reads=(), has_language=None, generator=np.random.default_rng(0))
+
+
+@pytest.mark.slow
+def test_a_pair_is_found_where_the_hand_does_not_turn() -> None:
+    """Dimensions that do not move gain nothing by a change, so that the change of the others is found."""
+    still = [replace(each, actions=each.actions * [1, 1, 1, 0, 0, 0, 1]) for each in WINDOWS]
+    policy = BY_NAME["turned"].wrap(BY_NAME["gripper-sign"].wrap(KnowingPolicy(still)))
+    settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
+    assert {"010", "040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
+
+
+# The adapter that is printed does what is proposed.
+
+EPISODE = Episode(
+    "case", "suite", "task", "put_the Bowl on it", 0, np.random.default_rng(0), prompt="do put_the Bowl on it!"
+)
+POSE = np.array([0.1, -0.2, 1.3, 3.0, 0.2, -0.3, 1.0])
+
+
+def both(proposal: WiringProposal, yours: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Sessions of a policy behind what is proposed: as the doctor itself runs it, and as it is printed."""
+    given: dict[str, Any] = {"yours": yours}
+    exec("\n".join(proposal.lines), given)
+    assert traits_of(given["policy"]) == traits_of(yours)
+    assert given["policy"].replan == 4
+    return proposal.wrap(yours)(EPISODE), given["policy"](EPISODE)
+
+
+@pytest.mark.parametrize(
+    "wiring",
+    [*picture_wirings((SCENE, WRIST)), *state_wirings((STATE,), 8), *prompt_wirings()],
+    ids=lambda each: each.name,
+)
+def test_the_printed_adapter_shows_what_the_wiring_shows(wiring: Wiring) -> None:
+    seen: list[Any] = []
+
+    def yours(episode: Episode) -> Any:
+        def act(observation: Any) -> Answer:
+            seen.append((episode.instruction, episode.prompt, *(observation[each] for each in (SCENE, WRIST, STATE))))
+            return Answer(np.zeros((8, 7), dtype=np.float32))
+
+        return act
+
+    yours.replan = 4  # type: ignore[attr-defined]
+    for act in both(WiringProposal((wiring,)), yours):
+        assert act(WINDOWS[0].shown[3]).shape == (8, 7)
+    one, other = seen
+    assert one[:2] == other[:2]
+    assert (one[0] == EPISODE.instruction) == (one[1] == EPISODE.prompt)
+    for mine, printed in zip(one[2:], other[2:], strict=True):
+        assert np.allclose(mine, printed)
+        # torch.from_numpy refuses others.
+        assert isinstance(printed, np.ndarray)
+        assert min(printed.strides) > 0
+
+
+def of_names(planted: str, wanted: str) -> Mending:
+    pairs = ask(BY_NAME[planted].wrap(KNOWING), WINDOWS, composed([])).pairs(STRIDE)
+    return next(each for each in mendings(pairs) if each.code == wanted)
+
+
+@pytest.mark.parametrize(
+    ("planted", "code"),
+    [("gripper-sign", "040"), ("gripper-01-closes", "041"), ("scaled-05", "043"), ("other-statistics", "044"),
+     ("absolute", "045"), ("rotation-hand-frame", "046"), ("action-xy-swapped", "047")],
+)  # fmt: skip
+@pytest.mark.parametrize("lag", [0, -2, -8])
+def test_the_printed_adapter_answers_what_is_proposed(planted: str, code: str, lag: int) -> None:
+    """Also if more actions than a chunk has are to be left out: its last one is executed."""
+
+    def yours(episode: Episode) -> Any:
+        return lambda observation: BY_NAME[planted].wrap(KNOWING).act([begun], [observation])[0]
+
+    yours.replan = 4  # type: ignore[attr-defined]
+    begun = BY_NAME[planted].wrap(KNOWING).begin(replace(EPISODE, instruction=WINDOWS[0].instruction))
+    proposal = WiringProposal((), Output(lag, mended=(of_names(planted, f"VLA-D{code}"),)))
+    one, other = (np.asarray(act(WINDOWS[0].shown[5])) for act in both(proposal, yours))
+    # Numbers are printed with three digits.
+    assert np.allclose(one, other, rtol=0.02, atol=0.02)
+    assert len(one) == {0: 8, -2: 6, -8: 1}[lag]
+    if code in ("040", "041", "045", "047"):
+        right = np.asarray(KNOWING.act([WINDOWS[0].instruction], [WINDOWS[0].shown[5]])[0])
+        assert np.allclose(one, right[-len(one) :], atol=1e-6)
+
+
+def test_an_absolute_policy_keeps_its_poses() -> None:
+    """A pose is no relative action, and lies outside of -1 to 1."""
+
+    def yours(episode: Episode) -> Any:
+        return lambda observation: np.tile(POSE, (8, 1))
+
+    yours.traits = Traits(action_convention="absolute")  # type: ignore[attr-defined]
+    yours.replan = 4  # type: ignore[attr-defined]
+    turned = picture_wirings((SCENE, WRIST))[0]
+    sign = of_names("gripper-sign", "VLA-D040")
+    for output, gripper in ((Output(), 1.0), (Output(mended=(sign,)), -1.0)):
+        for act in both(WiringProposal((turned,), output, is_relative=False), yours):
+            assert np.allclose(act(WINDOWS[0].shown[3]), [*POSE[:6], gripper])
+
+
+def test_a_gripper_is_mended_before_the_evaluator_converts_it() -> None:
+    """An evaluator whose policies give 0 to 1 refuses -1: its opposite is 1 less it."""
+    windows = [replace(each, task=with_protocol(each.task, gripper="one_opens")) for each in WINDOWS]
+
+    class ClosesByOne(KnowingPolicy):
+        reads = (SCENE, WRIST, STATE)
+        traits = Traits(reads=(SCENE, WRIST, STATE), language=True)
+
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            return [
+                np.column_stack([each[:, :6], (each[:, 6] > 0).astype(float)])
+                for each in super().act(sessions, observations)
+            ]
+
+    settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
+    found = diagnose_windows(ClosesByOne(windows), windows, STRIDE, **settings)
+    assert codes_of(found) == ["040"]
+    assert found.findings[0].lines == ("chunk[:, -1] = 1 - chunk[:, -1]",)
+    assert found.findings[0].lines[0] in "\n".join(found.proposal.lines)
