@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.doctor.answers import ask
+from pytest_vla.doctor.answers import BLOCK, ask
 from pytest_vla.doctor.wirings import composed
 from pytest_vla.plan.task import with_protocol
 from pytest_vla.policies.base import Episode
@@ -76,9 +76,13 @@ def test_an_episode_is_described_as_in_a_run() -> None:
 
 
 def test_a_shift_that_leaves_a_part_without_pairs_keeps_its_number() -> None:
-    """Nine questions are two parts; the second has one question at the end, four steps later there is nothing."""
-    short = [replace(each, rows=each.rows[:9], shown=each.shown[:9], actions=each.actions[:36]) for each in WINDOWS]
+    """One question more than a part has: the second part has that alone, and four steps later there is nothing."""
+    count = BLOCK + 1
+    short = [
+        replace(each, rows=each.rows[:count], shown=each.shown[:count], actions=each.actions[: 4 * count])
+        for each in WINDOWS
+    ]
     answers = ask(KnowingPolicy(WINDOWS), short, AS_WIRED)
     pairs, shifted = answers.pairs(4), answers.pairs(4, 4)
-    assert pairs.blocks == shifted.blocks == 6
-    assert shifted.block.max() == 4
+    assert pairs.blocks == shifted.blocks == 2 * len(WINDOWS)
+    assert shifted.block.max() == pairs.blocks - 2

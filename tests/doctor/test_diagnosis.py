@@ -208,6 +208,6 @@ def test_a_gripper_is_mended_before_the_evaluator_converts_it() -> None:
 
     settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
     found = diagnose_windows(ClosesByOne(windows), windows, STRIDE, **settings)
-    assert codes_of(found) == ["040"]
+    assert codes_of(found) == ["VLA-D040"]
     assert found.findings[0].lines == ("chunk[:, -1] = 1 - chunk[:, -1]",)
     assert found.findings[0].lines[0] in "\n".join(found.proposal.lines)
