@@ -101,7 +101,8 @@ def test_lerobots_training_loop_evaluates_what_it_has_in_memory(
     # What was in memory is what was saved; a batch of others would change the order of floats.
     command = [sys.executable, "-m", "pytest", "--vla-suite=libero_goal", "--vla-tasks=turn_on", "--vla-episodes=2"]
     model = f"--vla-model=lerobot:out/checkpoints/{STEPS:06}/pretrained_model"
-    more = ("--vla-device=cpu", "-n1", "--vla-max-batch=1", "--vla-results=saved")
+    # What is in memory implies no evaluator; a checkpoint of lerobot's would imply lerobot's.
+    more = ("--vla-device=cpu", "-n1", "--vla-max-batch=1", "--vla-results=saved", "--vla-evaluator=ours")
     subprocess.run([*command, model, *more], cwd=tmp_path, check=False)
     saved = {record.case: record.digest for record in records_of(tmp_path / "saved")}
     assert {record.case: record.digest for record in found[runs[-1]]} == saved
