@@ -100,7 +100,7 @@ def test_a_pair_is_found_where_the_hand_does_not_turn() -> None:
     still = [replace(each, actions=each.actions * [1, 1, 1, 0, 0, 0, 1]) for each in WINDOWS]
     policy = BY_NAME["turned"].wrap(BY_NAME["gripper-sign"].wrap(KnowingPolicy(still)))
     settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
-    assert {"010", "040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
+    assert {"VLA-D010", "VLA-D040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
 
 
 # The adapter that is printed does what is proposed.
