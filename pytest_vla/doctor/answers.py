@@ -81,7 +81,9 @@ class WindowAnswers:
                     block.append(number)
                     place.append(step)
                     poses.append(np.concatenate([seen["robot0_eef_pos"], seen["robot0_eef_quat"]]))
-        return Pairs(*map(np.array, (answered, shown, block, place, poses)), number + 1)
+        return Pairs(
+            np.array(answered), np.array(shown), np.array(block), np.array(place), np.array(poses), blocks=number + 1
+        )
 
 
 @dataclass(frozen=True)

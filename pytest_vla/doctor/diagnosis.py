@@ -425,8 +425,8 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         )
         cause = f"actions fit with {each.name}"
         numbers = {**each.numbers, "gain": gain.value, "low": gain.low, "high": gain.high}
-        lines = [line for one in _as_answered([each], search.policy, protocol) for line in one.lines]
-        finding = DoctorFinding(each.code, cause, told, _sure(gain), tuple(lines), numbers)
+        mend = tuple(line for one in _as_answered([each], search.policy, protocol) for line in one.lines)
+        finding = DoctorFinding(each.code, cause, told, _sure(gain), mend, numbers)
         found.append((gain.value * len(each.dimensions) / 7, finding))
         pairs = better
     if not any(each.dimensions == (6,) for each in output.mended):
@@ -468,8 +468,8 @@ def _long_chunk(search: _Search, answers: WindowAnswers, output: Output) -> list
 
 
 def _rows(pairs: Pairs, chosen: NDArray[np.bool_]) -> Pairs:
-    parts = (getattr(pairs, name)[chosen] for name in ("answered", "shown", "block", "place", "poses"))
-    return Pairs(*parts, pairs.blocks)
+    parts = {name: getattr(pairs, name)[chosen] for name in ("answered", "shown", "block", "place", "poses")}
+    return replace(pairs, **parts)
 
 
 def _sure(gain: Gain) -> str:
