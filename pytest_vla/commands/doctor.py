@@ -102,6 +102,10 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.html is not None and not options.html.absolute().parent.is_dir():
         raise VlaError(f"--html={options.html}: there is no folder {options.html.absolute().parent}. Make it first")
+    if options.html is not None and options.html.is_dir():
+        raise VlaError(
+            f"--html={options.html}: that is a folder, expected a file such as {options.html / 'doctor.html'}"
+        )
     suite, evaluator = _suite_and_evaluator(options)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan

@@ -344,7 +344,6 @@ _LEAST_SKILL = 0.008
 def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     """Return the shift in time and the changes of actions that fit best, each only if it is clearly better."""
     best = Output()
-    skill = skill_of(answers.pairs(search.steps))
     length = max(len(chunk) for chunks in answers.chunks for chunk in chunks)
     times = [(lag, 1.0) for lag in _LAGS] + ([(0, 2.0), (0, 0.5)] if length > 1 and search.steps > 1 else [])
     found = []
@@ -352,14 +351,30 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
         pairs = answers.pairs(search.steps, lag, stretch)
         if len(pairs.shown) < 40:
             continue
-        gain = gain_of(skill_of(pairs), skill, search.generator)
+        gain = gain_of(
+            skill_of(pairs), skill_of(answers.pairs(_steps_compared(search.steps, stretch))), search.generator
+        )
         if gain.likely > 0 and gain.value > _LEAST_SKILL:
-            # A rate explains what two shifts would: of nearly equal ones it is the plainer cause.
-            found.append((gain.value + 0.003 * (stretch > 1), lag, stretch))
+            found.append((lag, stretch))
+    # All of them beside as many demonstrated actions, as above.
+    steps = _steps_compared(search.steps, min((stretch for _, stretch in found), default=1.0))
+
+    def fits(lag: int, stretch: float) -> float:
+        pairs = answers.pairs(search.steps if stretch < 1 else steps, lag, stretch)
+        # A rate explains what two shifts would: of nearly equal ones it is the plainer cause.
+        return score(skill_of(pairs)) + 0.003 * (stretch > 1)
+
     if found:
-        _, lag, stretch = max(found)
-        best = Output(lag, stretch)
+        best = Output(*max(found, key=lambda each: fits(*each)))
     return _mended(best, answers, search.steps, search.generator)
+
+
+def _steps_compared(steps: int, stretch: float) -> int:
+    """Return the steps of a chunk beside whose demonstrated actions those of another rate are.
+
+    The first actions of a chunk fit best: half as many would seem better whatever their rate is.
+    """
+    return -(-steps // 2) if stretch < 1 else steps
 
 
 def _mended(output: Output, answers: WindowAnswers, steps: int, generator: np.random.Generator | None) -> Output:
@@ -401,7 +416,7 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
     """Return the findings on actions, with what each gains."""
     found, steps, protocol = [], search.steps, search.windows[0].task.protocol
     pairs = answers.pairs(steps, output.lag, output.stretch)
-    plain = skill_of(answers.pairs(steps))
+    plain = skill_of(answers.pairs(_steps_compared(steps, output.stretch)))
     if (output.lag, output.stretch) != (0, 1.0):
         gain = gain_of(skill_of(pairs), plain, search.generator)
         if output.stretch != 1.0:

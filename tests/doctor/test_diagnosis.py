@@ -114,6 +114,17 @@ def test_a_pair_is_found_where_the_hand_does_not_turn() -> None:
     assert {"010", "040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
 
 
+def test_later_actions_of_a_chunk_that_fit_less_are_no_other_rate() -> None:
+    """At half the rate only the first half of the demonstrated actions are compared, which fit better."""
+
+    class Fading(KnowingPolicy):
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            noise = np.random.default_rng(len(sessions)).normal(0, 0.08, (8, 7)) * np.arange(8)[:, None]
+            return [each + noise * np.sin(each[:1] * 100) for each in super().act(sessions, observations)]
+
+    assert "051" not in codes_of(diagnosed(Fading(WINDOWS)))
+
+
 # The adapter that is printed does what is proposed.
 
 EPISODE = Episode(
