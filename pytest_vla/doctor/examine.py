@@ -182,11 +182,10 @@ def examine(
             diagnosis = _without_questions()
         else:
             with steps.timed("draw"):
-                stride = _stride(policy, settings)
                 told("drawing what the suite shows along the demonstrations")
-                windows = windows_of(demonstrations, stride, pool)
+                executed, stride = asked_every(policy, demonstrations[0], settings, pool)
+                windows = windows_of(demonstrations, stride, pool, MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1))
                 names = tuple(each.name for each in windows)
-            executed = settings.replan or own_replan(policy_of_one(policy)) or stride
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
                 exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
@@ -242,10 +241,27 @@ def _without_questions() -> Diagnosis:
     return Diagnosis((finding,), (float("nan"), float("nan")), {}, {}, (), {}, 0)
 
 
-def _stride(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
-    """Return the rows from one question to the next: the steps of a chunk that are executed, and no fewer than four."""
-    steps = settings.replan or own_replan(policy_of_one(policy)) or traits_of(policy).chunk or 1
-    return max(LEAST_STRIDE, steps)
+def asked_every(
+    policy: Policy | BatchPolicy, demonstration: RecordedDemonstration, settings: ExaminationSettings, pool: WorldPool
+) -> tuple[int, int]:
+    """Return the steps of a chunk that a run executes, and the rows from one question to the next.
+
+    As many, but no fewer than four; unless the policy remembers, such as one that executes a chunk by itself, one
+    action an answer. Such a one is asked as often as in a run.
+
+    Raises:
+        EpisodeError: the policy raises.
+    """
+    (window,) = windows_of([demonstration], LEAST_STRIDE, pool, most=1)
+    first = replace(window, rows=window.rows[:2], shown=window.shown[:2])
+    wanted = settings.replan or own_replan(policy_of_one(policy))
+    (chunks,) = ask(policy, [first], composed([]), wanted).chunks
+    executed = min(wanted or len(chunks[0]), len(chunks[0]))
+    if executed >= LEAST_STRIDE or len(chunks) < 2:
+        return executed, max(executed, LEAST_STRIDE)
+    second = replace(window, rows=window.rows[1:2], shown=window.shown[1:2])
+    ((alone,),) = ask(policy, [second], composed([]), wanted).chunks
+    return executed, LEAST_STRIDE if np.array_equal(alone, chunks[1]) else executed
 
 
 def windows_of(
