@@ -79,11 +79,12 @@ class _Search:
     tried: dict[str, Tried] = field(default_factory=dict)
     same: dict[str, tuple[str, ...]] = field(default_factory=dict)
     questions: int = 0
+    replan: int | None = None
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
         self.questions += sum(len(each.rows) for each in some)
-        return ask(self.policy, some, wiring, self.steps)
+        return ask(self.policy, some, wiring, self.replan)
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,7 @@ def diagnose_windows(
     has_language: bool | None,
     generator: np.random.Generator,
     declared: bool = True,
+    replan: int | None = None,
     told: Callable[[str], None] = lambda line: None,
 ) -> Diagnosis:
     """Return the diagnosis of a policy along windows of demonstrations.
@@ -228,6 +230,7 @@ def diagnose_windows(
         has_language: whether it reads the instruction; None if that is not known.
         generator: draws the bootstrap.
         declared: whether the policy itself says what it reads; what is only assumed may well have no effect.
+        replan: the steps of a chunk that it is told are executed, or None for its own number.
         told: called with a line about each next step.
 
     Raises:
@@ -236,7 +239,7 @@ def diagnose_windows(
     """
     if not any(each.rows for each in windows):
         raise VlaError("no demonstration has an action to compare the policy's with")
-    search = _Search(policy, windows, steps, generator, told)
+    search = _Search(policy, windows, steps, generator, told, replan=replan)
     reads = tuple(reads)
     told("asking the policy along the demonstrations")
     today = composed([])

@@ -255,12 +255,12 @@ def asked_every(
     (window,) = windows_of([demonstration], LEAST_STRIDE, pool, most=1)
     first = replace(window, rows=window.rows[:2], shown=window.shown[:2])
     wanted = settings.replan or own_replan(policy_of_one(policy))
-    (chunks,) = ask(policy, [first], composed([]), wanted).chunks
+    (chunks,) = ask(policy, [first], composed([]), settings.replan).chunks
     executed = min(wanted or len(chunks[0]), len(chunks[0]))
     if executed >= LEAST_STRIDE or len(chunks) < 2:
         return executed, max(executed, LEAST_STRIDE)
     second = replace(window, rows=window.rows[1:2], shown=window.shown[1:2])
-    ((alone,),) = ask(policy, [second], composed([]), wanted).chunks
+    ((alone,),) = ask(policy, [second], composed([]), settings.replan).chunks
     return executed, LEAST_STRIDE if np.array_equal(alone, chunks[1]) else executed
 
 
@@ -338,6 +338,7 @@ def _asked(
         declared=reads is not None,
         has_language=traits.language,
         generator=np.random.default_rng(settings.seed),
+        replan=settings.replan,
         told=told,
     )
 
@@ -377,7 +378,7 @@ def exchange(
             )
             for window, each in zip(some, own, strict=True)
         ]
-        return as_executed(ask(policy, shown, composed([]), executed).pairs(executed))
+        return as_executed(ask(policy, shown, composed([]), settings.replan).pairs(executed))
 
     try:
         ours, recorded = fit([]), fit(names)

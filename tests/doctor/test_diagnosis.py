@@ -98,6 +98,22 @@ def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     assert found.explained[1] < 0.25
 
 
+def test_a_policy_is_told_no_other_number_of_steps_than_in_a_run() -> None:
+    """One that executes its chunk by itself is asked at each step, and told of none."""
+    told: set[int | None] = set()
+
+    def policy(episode: Episode) -> Any:
+        told.add(episode.replan)
+        return lambda seen: np.zeros(7)
+
+    settings: Any = {"reads": (), "has_language": None}
+    diagnose_windows(policy, WINDOWS, 1, generator=np.random.default_rng(0), **settings)
+    assert told == {None}
+    told.clear()
+    diagnose_windows(policy, WINDOWS, 3, generator=np.random.default_rng(0), replan=3, **settings)
+    assert told == {3}
+
+
 def test_demonstrations_without_motion_are_refused() -> None:
     still = [replace(each, actions=np.tile([0.0] * 6 + [-1], (len(each.actions), 1))) for each in WINDOWS]
     for windows in ([], [replace(each, rows=(), shown=()) for each in WINDOWS], still):
