@@ -357,7 +357,7 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
         gain = gain_of(
             skill_of(pairs), skill_of(answers.pairs(_steps_compared(search.steps, stretch))), search.generator
         )
-        if gain.likely > 0 and gain.value > _LEAST_SKILL:
+        if gain.low > 0 and gain.value > _LEAST_SKILL:
             found.append((lag, stretch))
     # All of them beside as many demonstrated actions, as above.
     steps = _steps_compared(search.steps, min((stretch for _, stretch in found), default=1.0))
