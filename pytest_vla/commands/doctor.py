@@ -102,6 +102,10 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.html is not None and not options.html.absolute().parent.is_dir():
         raise VlaError(f"--html={options.html}: there is no folder {options.html.absolute().parent}. Make it first")
+    if options.html is not None and options.html.is_dir():
+        raise VlaError(
+            f"--html={options.html}: that is a folder, expected a file such as {options.html / 'doctor.html'}"
+        )
     suite, evaluator = _suite_and_evaluator(options)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan
@@ -159,8 +163,12 @@ def as_text(examination: "Examination") -> Iterator[str]:
             yield from (f"    {line}" for line in each.lines)
     if examination.adapter:
         yield ""
-        yield "An adapter that makes all of these changes (`yours` is the policy as it is):"
-        yield from (f"    {line}" for line in examination.adapter)
+        yield "An adapter that makes all of these changes. Save it in a module, which is the new --vla-model:"
+        yield "    from pytest_vla.doctor.examine import policy_of_one"
+        yield "    from pytest_vla.policies.load import load_policy"
+        yield from (f"    {line}" for line in examination.adapter if _is_import(line))
+        yield f"    yours = policy_of_one(load_policy({examination.model!r}))"
+        yield from (f"    {line}" for line in examination.adapter if not _is_import(line))
     if diagnosis.by_dimension:
         from pytest_vla.doctor.fits import DIMENSIONS
 
@@ -185,6 +193,10 @@ def as_text(examination: "Examination") -> Iterator[str]:
         told = f"; as proposed {sum(closed.proposed)}" if closed.proposed else ""
         yield f"closed loop: {sum(closed.today)} of {len(closed.cases)} succeed as wired today{told}"
     yield from (line for note in examination.notes for line in wrapped(f"note: {note}"))
+
+
+def _is_import(line: str) -> bool:
+    return line.startswith(("import ", "from "))
 
 
 COMMAND = Command(declare, run)

@@ -81,8 +81,9 @@ class WindowAnswers:
                     block.append(number)
                     place.append(step)
                     poses.append(np.concatenate([seen["robot0_eef_pos"], seen["robot0_eef_quat"]]))
-        parts = [np.array(each) for each in (answered, shown, block, place, poses)]
-        return Pairs(parts[0], parts[1], parts[2], parts[3], parts[4], number + 1)
+        return Pairs(
+            np.array(answered), np.array(shown), np.array(block), np.array(place), np.array(poses), blocks=number + 1
+        )
 
 
 @dataclass(frozen=True)

@@ -80,11 +80,12 @@ class _Search:
     tried: dict[str, Tried] = field(default_factory=dict)
     same: dict[str, tuple[str, ...]] = field(default_factory=dict)
     questions: int = 0
+    replan: int | None = None
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
         self.questions += sum(len(each.rows) for each in some)
-        return ask(self.policy, some, wiring, self.steps)
+        return ask(self.policy, some, wiring, self.replan)
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ def diagnose_windows(
     has_language: bool | None,
     generator: np.random.Generator,
     declared: bool = True,
+    replan: int | None = None,
     told: Callable[[str], None] = lambda line: None,
 ) -> Diagnosis:
     """Return the diagnosis of a policy along windows of demonstrations.
@@ -229,6 +231,7 @@ def diagnose_windows(
         has_language: whether it reads the instruction; None if that is not known.
         generator: draws the bootstrap.
         declared: whether the policy itself says what it reads; what is only assumed may well have no effect.
+        replan: the steps of a chunk that it is told are executed, or None for its own number.
         told: called with a line about each next step.
 
     Raises:
@@ -237,7 +240,7 @@ def diagnose_windows(
     """
     if not any(each.rows for each in windows):
         raise VlaError("no demonstration has an action to compare the policy's with")
-    search = _Search(policy, windows, steps, generator, told)
+    search = _Search(policy, windows, steps, generator, told, replan=replan)
     reads = tuple(reads)
     told("asking the policy along the demonstrations")
     today = composed([])
@@ -348,7 +351,6 @@ _LEAST_SKILL = 0.008
 def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     """Return the shift in time and the changes of actions that fit best, each only if it is clearly better."""
     best = Output()
-    skill = skill_of(answers.pairs(search.steps))
     length = max(len(chunk) for chunks in answers.chunks for chunk in chunks)
     times = [(lag, 1.0) for lag in _LAGS] + ([(0, 2.0), (0, 0.5)] if length > 1 and search.steps > 1 else [])
     found = []
@@ -356,14 +358,30 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
         pairs = answers.pairs(search.steps, lag, stretch)
         if len(pairs.shown) < 40:
             continue
-        gain = gain_of(skill_of(pairs), skill, search.generator)
-        if gain.likely > 0 and gain.value > _LEAST_SKILL:
-            # A rate explains what two shifts would: of nearly equal ones it is the plainer cause.
-            found.append((gain.value + 0.003 * (stretch > 1), lag, stretch))
+        gain = gain_of(
+            skill_of(pairs), skill_of(answers.pairs(_steps_compared(search.steps, stretch))), search.generator
+        )
+        if gain.low > 0 and gain.value > _LEAST_SKILL:
+            found.append((lag, stretch))
+    # All of them beside as many demonstrated actions, as above.
+    steps = _steps_compared(search.steps, min((stretch for _, stretch in found), default=1.0))
+
+    def fits(lag: int, stretch: float) -> float:
+        pairs = answers.pairs(search.steps if stretch < 1 else steps, lag, stretch)
+        # A rate explains what two shifts would: of nearly equal ones it is the plainer cause.
+        return score(skill_of(pairs)) + 0.003 * (stretch > 1)
+
     if found:
-        _, lag, stretch = max(found)
-        best = Output(lag, stretch)
+        best = Output(*max(found, key=lambda each: fits(*each)))
     return _mended(best, answers, search.steps, search.generator)
+
+
+def _steps_compared(steps: int, stretch: float) -> int:
+    """Return the steps of a chunk beside whose demonstrated actions those of another rate are.
+
+    The first actions of a chunk fit best: half as many would seem better whatever their rate is.
+    """
+    return -(-steps // 2) if stretch < 1 else steps
 
 
 def _mended(output: Output, answers: WindowAnswers, steps: int, generator: np.random.Generator | None) -> Output:
@@ -405,7 +423,7 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
     """Return the findings on actions, with what each gains."""
     found, steps, protocol = [], search.steps, search.windows[0].task.protocol
     pairs = answers.pairs(steps, output.lag, output.stretch)
-    plain = skill_of(answers.pairs(steps))
+    plain = skill_of(answers.pairs(_steps_compared(steps, output.stretch)))
     if (output.lag, output.stretch) != (0, 1.0):
         gain = gain_of(skill_of(pairs), plain, search.generator)
         if output.stretch != 1.0:
@@ -429,8 +447,8 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         )
         cause = f"actions fit with {each.name}"
         numbers = {**each.numbers, "gain": gain.value, "low": gain.low, "high": gain.high}
-        mended = tuple(line for one in _as_answered([each], search.policy, protocol) for line in one.lines)
-        finding = DoctorFinding(each.code, cause, told, _sure(gain), mended, numbers)
+        mend = tuple(line for one in _as_answered([each], search.policy, protocol) for line in one.lines)
+        finding = DoctorFinding(each.code, cause, told, _sure(gain), mend, numbers)
         found.append((gain.value * len(each.dimensions) / 7, finding))
         pairs = better
     if not any(each.dimensions == (6,) for each in output.mended):

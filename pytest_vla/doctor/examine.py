@@ -182,11 +182,10 @@ def examine(
             diagnosis = _without_questions()
         else:
             with steps.timed("draw"):
-                stride = stride_of(policy, settings)
                 told("drawing what the suite shows along the demonstrations")
-                windows = windows_of(demonstrations, stride, pool)
+                executed, stride = asked_every(policy, demonstrations[0], settings, pool)
+                windows = windows_of(demonstrations, stride, pool, MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1))
                 names = tuple(each.name for each in windows)
-            executed = settings.replan or own_replan(policy_of_one(policy)) or stride
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
                 exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
@@ -242,10 +241,27 @@ def _without_questions() -> Diagnosis:
     return Diagnosis((finding,), (float("nan"), float("nan")), {}, {}, (), {}, 0)
 
 
-def stride_of(policy: Policy | BatchPolicy, settings: ExaminationSettings) -> int:
-    """Return the rows from one question to the next: the steps of a chunk that are executed, and no fewer than four."""
-    steps = settings.replan or own_replan(policy_of_one(policy)) or traits_of(policy).chunk or 1
-    return max(LEAST_STRIDE, steps)
+def asked_every(
+    policy: Policy | BatchPolicy, demonstration: RecordedDemonstration, settings: ExaminationSettings, pool: WorldPool
+) -> tuple[int, int]:
+    """Return the steps of a chunk that a run executes, and the rows from one question to the next.
+
+    As many, but no fewer than four; unless the policy remembers, such as one that executes a chunk by itself, one
+    action an answer. Such a one is asked as often as in a run.
+
+    Raises:
+        EpisodeError: the policy raises.
+    """
+    (window,) = windows_of([demonstration], LEAST_STRIDE, pool, most=1)
+    first = replace(window, rows=window.rows[:2], shown=window.shown[:2])
+    wanted = settings.replan or own_replan(policy_of_one(policy))
+    (chunks,) = ask(policy, [first], composed([]), settings.replan).chunks
+    executed = min(wanted or len(chunks[0]), len(chunks[0]))
+    if executed >= LEAST_STRIDE or len(chunks) < 2:
+        return executed, max(executed, LEAST_STRIDE)
+    second = replace(window, rows=window.rows[1:2], shown=window.shown[1:2])
+    ((alone,),) = ask(policy, [second], composed([]), settings.replan).chunks
+    return executed, LEAST_STRIDE if np.array_equal(alone, chunks[1]) else executed
 
 
 def windows_of(
@@ -322,6 +338,7 @@ def _asked(
         declared=reads is not None,
         has_language=traits.language,
         generator=np.random.default_rng(settings.seed),
+        replan=settings.replan,
         told=told,
     )
 
@@ -361,7 +378,7 @@ def exchange(
             )
             for window, each in zip(some, own, strict=True)
         ]
-        return as_executed(ask(policy, shown, composed([]), executed).pairs(executed))
+        return as_executed(ask(policy, shown, composed([]), settings.replan).pairs(executed))
 
     try:
         ours, recorded = fit([]), fit(names)

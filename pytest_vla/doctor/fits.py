@@ -347,12 +347,22 @@ def _absolute(pairs: Pairs) -> Mending:
     return Mending("VLA-D045", "absolute poses made relative", lines, relative, tuple(range(6)), numbers)
 
 
+_NOISE = 0.8
+"""A factor below it is one of scale, where noise in answers is no reason for it.
+
+Least squares makes answers with noise smaller, whatever their scale is. The factor that explains them without noise is
+between that of answers to actions and the inverse of that of actions to answers: if 1 is between both, or nearly, the
+answers may have noise alone.
+"""
+
+
 def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     parts = {"translation and rotation": (0, 1, 2, 3, 4, 5), "translation": (0, 1, 2), "rotation": (3, 4, 5)}
     for name, columns in parts.items():
         some, shown = pairs.answered[:, columns], pairs.shown[:, columns]
-        factor = float((some * shown).sum() / max(float((some**2).sum()), 1e-12))
-        if 0.67 < factor < 1.5 or factor <= 0:
+        both = float((some * shown).sum())
+        factor = both / max(float((some**2).sum()), 1e-12)
+        if factor <= 0 or not (factor >= 1.5 or float((shown**2).sum()) / both < _NOISE):
             continue
         line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
         name = f"the {name} times {factor:.3g}"
@@ -367,8 +377,12 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     slopes, offsets, lines = np.ones(6), np.zeros(6), []
     for number in moving:
         one, shown = pairs.answered[:, number], pairs.shown[:, number]
-        if (slope := float(np.cov(one, shown)[0, 1] / one.var(ddof=1))) > 0:
-            slopes[number], offsets[number] = slope, float(shown.mean() - slope * one.mean())
+        both = float(np.cov(one, shown)[0, 1])
+        slope = both / one.var(ddof=1)
+        if slope > 0:
+            slopes[number] = slope if slope > 1 / _NOISE or shown.var(ddof=1) / both < _NOISE else 1.0
+            slope = slopes[number]
+            offsets[number] = float(shown.mean() - slope * one.mean())
             lines.append(f"chunk[:, {number}] = chunk[:, {number}] * {slope:.3g} + {offsets[number]:.3g}")
     if lines:
         name, all_six = "each dimension with a scale and an offset of its own", range(6)

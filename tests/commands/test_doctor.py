@@ -28,6 +28,7 @@ def test_a_policy_has_to_be_named(capfd: pytest.CaptureFixture[str]) -> None:
         (("--vla-suite=tabletopp",), "tabletop"),
         (("--vla-tasks=fly",), "fly"),
         (("--html=no/such/folder/page.html",), "no/such/folder"),
+        (("--html=.",), "--html=."),
         (("--cameras=front:agentview",), "--demos"),
     ],
 )

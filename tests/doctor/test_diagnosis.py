@@ -87,6 +87,22 @@ def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     assert found.explained[1] < 0.25
 
 
+def test_a_policy_is_told_no_other_number_of_steps_than_in_a_run() -> None:
+    """One that executes its chunk by itself is asked at each step, and told of none."""
+    told: set[int | None] = set()
+
+    def policy(episode: Episode) -> Any:
+        told.add(episode.replan)
+        return lambda seen: np.zeros(7)
+
+    settings: Any = {"reads": (), "has_language": None}
+    diagnose_windows(policy, WINDOWS, 1, generator=np.random.default_rng(0), **settings)
+    assert told == {None}
+    told.clear()
+    diagnose_windows(policy, WINDOWS, 3, generator=np.random.default_rng(0), replan=3, **settings)
+    assert told == {3}
+
+
 def test_demonstrations_without_motion_are_refused() -> None:
     still = [replace(each, actions=np.tile([0.0] * 6 + [-1], (len(each.actions), 1))) for each in WINDOWS]
     for windows in ([], [replace(each, rows=(), shown=()) for each in WINDOWS], still):
@@ -101,6 +117,17 @@ def test_a_pair_is_found_where_the_hand_does_not_turn() -> None:
     policy = BY_NAME["turned"].wrap(BY_NAME["gripper-sign"].wrap(KnowingPolicy(still)))
     settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
     assert {"VLA-D010", "VLA-D040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
+
+
+def test_later_actions_of_a_chunk_that_fit_less_are_no_other_rate() -> None:
+    """At half the rate only the first half of the demonstrated actions are compared, which fit better."""
+
+    class Fading(KnowingPolicy):
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            noise = np.random.default_rng(len(sessions)).normal(0, 0.08, (8, 7)) * np.arange(8)[:, None]
+            return [each + noise * np.sin(each[:1] * 100) for each in super().act(sessions, observations)]
+
+    assert "051" not in codes_of(diagnosed(Fading(WINDOWS)))
 
 
 # The adapter that is printed does what is proposed.

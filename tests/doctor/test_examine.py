@@ -13,6 +13,7 @@ from pytest_vla.doctor.answers import DemonstrationWindow, made_relative
 from pytest_vla.doctor.demonstrations import SCENE, STATE, RecordedDemonstration, expert_demonstrations
 from pytest_vla.doctor.examine import (
     ExaminationSettings,
+    asked_every,
     demonstrations_of,
     diagnose,
     exchange,
@@ -170,6 +171,37 @@ def test_poses_become_relative_actions() -> None:
 def test_without_recorded_states_nothing_is_exchanged(windows: list[DemonstrationWindow]) -> None:
     settings = ExaminationSettings("a policy")
     assert exchange(KnowingPolicy(windows), windows, [], 4, settings, lambda line: None) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("replan", "remembers", "length", "wanted"),
+    [
+        (None, True, 1, (1, 1)),  # executes a chunk by itself
+        (None, False, 1, (1, 4)),
+        (2, True, 8, (2, 2)),  # averages what it answered before
+        (None, False, 16, (16, 16)),
+        (9, False, 8, (8, 8)),
+    ],
+)
+def test_a_policy_is_asked_as_often_as_in_a_run(
+    replan: int | None,
+    remembers: bool,
+    length: int,
+    wanted: tuple[int, int],
+    demonstrations: tuple[RecordedDemonstration, ...],
+) -> None:
+    def policy(episode: Any) -> Any:
+        asked: list[int] = []
+
+        def act(seen: Any) -> Any:
+            asked.append(1)
+            return np.full((length, 7), len(asked) / 10 * remembers)
+
+        return act
+
+    with closing(WorldPool(allow_versions=True)) as pool:
+        settings = ExaminationSettings("a policy", replan=replan)
+        assert asked_every(policy, demonstrations[0], settings, pool) == wanted
 
 
 def test_cameras_without_demonstrations_are_refused(suite: Suite) -> None:

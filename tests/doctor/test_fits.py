@@ -1,6 +1,7 @@
 """Fits of answers: dimensions that do not move say nothing, and poses are made relative under a shift, too."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,3 +60,19 @@ def test_poses_become_relative_under_a_shift(lag: int) -> None:
     # Where poses before are left out, it is their mean.
     assert np.abs(found - wanted).max() < (0.5 if lag < 0 else 1e-6)
     assert (np.abs(found - wanted).max(axis=1) > 1e-6).sum() <= len(WINDOWS) * (lag < 0)
+
+
+def test_noise_is_no_other_scale() -> None:
+    """Least squares makes answers with noise smaller. That mends nothing; twice the scale is found under it."""
+    pairs = ANSWERS.pairs(4)
+    noise = np.random.default_rng(0).normal(0, 0.3, pairs.answered.shape) * [1, 1, 1, 1, 1, 1, 0]
+
+    def gained(answered: Any, code: str) -> float:
+        some = pairs.with_answers(answered)
+        found = [each for each in mendings(some) if each.code == code]
+        return max((score(as_executed(each.apply(some))) - score(as_executed(some)) for each in found), default=0.0)
+
+    assert gained(pairs.answered + noise, "VLA-D043") == 0
+    assert gained(pairs.answered + noise, "VLA-D044") < 0.02
+    assert gained(2 * pairs.answered + noise, "VLA-D044") > 0.3
+    assert gained(2 * pairs.answered, "VLA-D043") > 0.3

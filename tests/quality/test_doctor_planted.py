@@ -15,13 +15,12 @@ import pytest
 from pytest_vla.doctor.answers import DemonstrationWindow
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, expert_demonstrations
 from pytest_vla.doctor.diagnosis import diagnose_windows
-from pytest_vla.doctor.examine import ExaminationSettings, policy_of_one, stride_of, windows_of
+from pytest_vla.doctor.examine import ExaminationSettings, asked_every, windows_of
 from pytest_vla.doctor.findings import UNKNOWN, WELL, Diagnosis
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.fit import traits_of
 from pytest_vla.policies.load import load_policy
-from pytest_vla.policies.session import own_replan
 from tests.support.data import REPOSITORY
 from tests.support.miswired import MISWIRINGS, Miswiring, pairs
 
@@ -48,16 +47,17 @@ class Patient:
 
     def diagnosed(self, policy: Any, seed: int = 0) -> Diagnosis:
         """The diagnosis of the policy, or of it behind a wiring."""
-        stride = stride_of(policy, ExaminationSettings("planted"))
-        if stride not in self._windows:
-            with closing(WorldPool(allow_versions=True)) as pool:
+        settings = ExaminationSettings("planted")
+        with closing(WorldPool(allow_versions=True)) as pool:
+            executed, stride = asked_every(policy, self._demonstrations[0], settings, pool)
+            if stride not in self._windows:
                 self._windows[stride] = windows_of(self._demonstrations, stride, pool)
         traits = traits_of(policy)
         reads = getattr(policy, "reads", None) or traits.reads
         return diagnose_windows(
             policy,
             self._windows[stride],
-            own_replan(policy_of_one(policy)) or stride,
+            executed,
             reads=reads or (SCENE, WRIST, STATE),
             declared=reads is not None,
             has_language=traits.language,
