@@ -150,6 +150,11 @@ def shown_properties(record: Record) -> dict[str, object]:
     return {f"vla_{name}": value for name, value in found.items() if value is not None}
 
 
+def carries_record(report: pytest.TestReport) -> bool:
+    """Return whether a report brings a record, before it is taken off."""
+    return _line_on(report) is not None
+
+
 def record_on(report: pytest.TestReport) -> Record | None:
     """Return the record that a report brings, before it is taken off, or None if there is none."""
     line = _line_on(report)

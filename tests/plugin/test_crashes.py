@@ -101,6 +101,28 @@ def test_a_crash_of_such_a_test_is_run_again(vla: Run, project: pytest.Pytester)
     assert {record.attempt for record in records(project)} == {2}
 
 
+def test_an_episode_whose_worker_dies_after_it_ended_stands(vla: Run, project: pytest.Pytester) -> None:
+    times(project, 0)
+    project.makeconftest(
+        """
+        import os, signal
+        from pathlib import Path
+
+        def pytest_runtest_teardown(item):
+            if not Path("died").exists():
+                Path("died").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    result = vla(*STOVE, MODEL, "-n1", "--vla-episodes=2")
+    assert (result.ret, len((project.path / "ran").read_text().split())) == (0, 2)
+    assert (project.path / "died").exists()
+    assert {record.attempt for record in records(project)} == {1}
+    with open_store(project.path / ".vla", create=False) as store:
+        run = store.run("last")
+        assert (run.planned, run.done, len([*store.attempts(run.name)])) == (2, 2, 2)
+
+
 def test_an_item_that_nobody_knew_to_run_an_episode_is_recorded(vla: Run, project: pytest.Pytester) -> None:
     """Whatever another plugin does to the parameters on the workers."""
     times(project, 0)

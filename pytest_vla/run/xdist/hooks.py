@@ -31,6 +31,7 @@ from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.metrics import take_prices
 from pytest_vla.run.nodes import Collected
 from pytest_vla.run.progress import write_apart
+from pytest_vla.run.record_transport import carries_record
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.selection import as_typed
 from pytest_vla.run.sharding import is_empty_shard
@@ -92,6 +93,8 @@ class Controller:
         self._heard: set[str] = set()
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
+        # Items that have begun and whose test has ended with a record: only their teardown is left.
+        self._recorded: set[str] = set()
         # By worker, what leads to it beside xdist's own.
         self._channels: dict[str, Any] = {}
         self._interrupted = False
@@ -202,7 +205,10 @@ class Controller:
     # After other plugins, which may have it run again: handed out twice, it would be run twice.
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
-        """Run an episode again whose worker died; the second time it becomes an error."""
+        """Run an episode again whose worker died; the second time it becomes an error.
+
+        One that had its record by then is not run again: its outcome stands, which nobody can better by a crash.
+        """
         if crashitem not in self._cases:
             return
         if self._interrupted:
@@ -227,6 +233,9 @@ class Controller:
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
         most = LOST_NODES if lost else RERUNS
+        if crashitem in self._recorded and dump is None and killed is None:
+            report.when, report.outcome, report.longrepr = "teardown", "passed", None
+            return
         has_exited = self._far is None and dump is None and killed is None and _has_exited(report.node.gateway)
         if dump is None and killed is None and self._reruns[crashitem] < most and _reruns(sched, crashitem):
             if has_exited:
@@ -246,11 +255,17 @@ class Controller:
         else:
             self._lose(report, message, EXITED if has_exited else CRASHED)
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Expect a record of an item, which may have had one before."""
+        self._recorded.discard(nodeid)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Stop waiting for an item's rerun, since its report has come."""
+        """Stop waiting for an item's rerun, since its report has come; note whether its test ended with a record."""
         if report.outcome != "rerun":
             self._awaited.pop(report.nodeid, None)
+            if report.when == "call" and carries_record(report):
+                self._recorded.add(report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
