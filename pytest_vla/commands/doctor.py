@@ -79,7 +79,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_EPISODES,
         help=f"episodes to run as wired today, and as proposed; 0 for none (default: {DEFAULT_EPISODES})",
     )
-    parser.add_argument("--all", action="store_true", help="play the expert's own demonstrations back, too")
+    parser.add_argument("--all", action="store_true", help="make every step, though an earlier one explains everything")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page with pictures and figures")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and exit")
@@ -164,11 +164,7 @@ def as_text(examination: "Examination") -> Iterator[str]:
     if examination.adapter:
         yield ""
         yield "An adapter that makes all of these changes. Save it in a module, which is the new --vla-model:"
-        yield "    from pytest_vla.doctor.examine import policy_of_one"
-        yield "    from pytest_vla.policies.load import load_policy"
-        yield from (f"    {line}" for line in examination.adapter if _is_import(line))
-        yield f"    yours = policy_of_one(load_policy({examination.model!r}))"
-        yield from (f"    {line}" for line in examination.adapter if not _is_import(line))
+        yield from (f"    {line}" for line in examination.adapter_module)
     if diagnosis.by_dimension:
         from pytest_vla.doctor.fits import DIMENSIONS
 
@@ -193,10 +189,6 @@ def as_text(examination: "Examination") -> Iterator[str]:
         told = f"; as proposed {sum(closed.proposed)}" if closed.proposed else ""
         yield f"closed loop: {sum(closed.today)} of {len(closed.cases)} succeed as wired today{told}"
     yield from (line for note in examination.notes for line in wrapped(f"note: {note}"))
-
-
-def _is_import(line: str) -> bool:
-    return line.startswith(("import ", "from "))
 
 
 COMMAND = Command(declare, run)

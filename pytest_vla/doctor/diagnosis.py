@@ -17,6 +17,7 @@ from pytest_vla.doctor.findings import (
     NO_STATE,
     OTHER_INPUT,
     OTHER_TASK,
+    OTHER_WORDING,
     RARELY_CLOSES,
     RATE,
     SOME_TASKS,
@@ -36,6 +37,7 @@ from pytest_vla.doctor.fits import (
     gripper_mending,
     is_share,
     mean_of,
+    means_of,
     mendings,
     score,
     skill_of,
@@ -63,6 +65,10 @@ KNOWN = 0.25
 """The share of the demonstrated actions' variance below which a policy does not know the demonstrations."""
 LEAST_GAIN = 0.015
 """The least gain of a wiring that is proposed."""
+_EVERYTHING = 0.98
+"""The closeness from which no further wiring is tried."""
+_EXPLAINED = 0.6
+"""The share of the variance from which "nothing is wrong" is likely, and not only possible."""
 SCREEN_QUESTIONS = 40
 _FINALISTS = 4
 _MOST_ROUNDS = 3
@@ -81,6 +87,7 @@ class _Search:
     same: dict[str, tuple[str, ...]] = field(default_factory=dict)
     questions: int = 0
     replan: int | None = None
+    draws: bool = False
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
@@ -219,6 +226,7 @@ def diagnose_windows(
     generator: np.random.Generator,
     declared: bool = True,
     replan: int | None = None,
+    goes_on: bool = False,
     told: Callable[[str], None] = lambda line: None,
 ) -> Diagnosis:
     """Return the diagnosis of a policy along windows of demonstrations.
@@ -231,6 +239,7 @@ def diagnose_windows(
         has_language: whether it reads the instruction; None if that is not known.
         generator: draws the bootstrap.
         declared: whether the policy itself says what it reads; what is only assumed may well have no effect.
+        goes_on: whether to try further wirings of inputs even where those found explain everything.
         replan: the steps of a chunk that it is told are executed, or None for its own number.
         told: called with a line about each next step.
 
@@ -245,21 +254,29 @@ def diagnose_windows(
     told("asking the policy along the demonstrations")
     today = composed([])
     base = search.ask(today)
+    search.draws = _draws(search)
     first = base.pairs(steps)
     if not as_executed(first).judged.any():
         raise VlaError(f"the actions of {windows[0].name} and the other demonstrations are all the same: nothing moves")
     output = _output_of(search, base)
     told("exchanging its inputs")
-    if has_language is None:
-        # One that does not say so may well read none, which is nothing to find.
-        has_language = _reads_language(search)
-    ignored = list(_ignored(search, reads if declared else (), has_language))
+    notes: list[str] = []
+    if search.draws:
+        notes.append("its answers to equal questions differ, so inputs without effect cannot be told")
+    elif has_language is None and not (has_language := _reads_language(search)):
+        notes.append(_without_effect("instruction"))
+    without_effect = [] if search.draws else [*_ignored(search, reads, has_language)]
+    # One that does not say what it reads may well do without: nothing is wrong then.
+    ignored = without_effect if declared else []
+    notes += [_without_effect(each.numbers_of) for each in without_effect if each.numbers_of and not declared]
 
     # Inputs: each round takes the wiring that gains most.
     chosen: list[tuple[Wiring, Gain]] = []
     answers = base
-    blind = {each.numbers_of for each in ignored}
+    blind = {each.numbers_of for each in without_effect}
     for _ in range(_MOST_ROUNDS):
+        if not goes_on and score(_best_fit(answers, output, steps)) >= _EVERYTHING:
+            break
         found = _best_input(search, [each for each, _ in chosen], answers, output, reads, blind, has_language)
         if found is None:
             break
@@ -272,7 +289,7 @@ def diagnose_windows(
         names = {(each.numbers_of, each.finding.code) for each in still_blind}
         ignored = [each for each in ignored if (each.numbers_of, each.finding.code) in names]
     ranked = [(gain.value, _of_input(wiring, gain, search)) for wiring, gain in chosen]
-    if has_language and not any(each.finding.code == NO_LANGUAGE for each in ignored):
+    if has_language and "language" not in blind:
         other = _other_task(search, [each for each, _ in chosen], answers, output)
         if other is not None:
             gained, finding, answers = other
@@ -298,7 +315,9 @@ def diagnose_windows(
     }
     before = as_executed(first)
     protocol = windows[0].task.protocol
-    answered = replace(output, mended=_as_answered(output.mended, policy, protocol))
+    # An adapter cannot execute earlier what a single action is all of.
+    lag = output.lag if max(len(chunk) for chunks in base.chunks for chunk in chunks) > -output.lag else 0
+    answered = replace(output, lag=lag, mended=_as_answered(output.mended, policy, protocol))
     is_relative = controlled(protocol, traits_of(policy)).control != ABSOLUTE
     return Diagnosis(
         tuple(findings),
@@ -310,6 +329,7 @@ def diagnose_windows(
         search.questions,
         {"shown": pairs.shown, "shown_today": first.shown, "today": first.answered, "proposed": pairs.answered},
         WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), answered, is_relative),
+        tuple(notes),
     )
 
 
@@ -318,10 +338,12 @@ def _listed(fit: ActionFit) -> tuple[float, ...]:
 
 
 def _well(fit: ActionFit) -> DoctorFinding:
-    told = (
-        f"the policy's actions explain {score(fit):.0%} of the demonstrated ones' variance, and no wiring does better"
-    )
-    return DoctorFinding(WELL, "nothing is wrong with the wiring", told, "likely")
+    known = score(fit)
+    told = f"the policy's actions explain {known:.0%} of the demonstrated ones' variance, and no wiring does better"
+    if known >= _EXPLAINED:
+        return DoctorFinding(WELL, "nothing is wrong with the wiring", told, "likely")
+    told += "; the rest is noise of the policy, another way to do the task, too little training, or a cause not tried"
+    return DoctorFinding(WELL, "no wiring that was tried is wrong", told, "possible")
 
 
 def _unknown(pairs: Pairs, first: Pairs, known: float) -> DoctorFinding:
@@ -508,7 +530,7 @@ def _best_input(
     output: Output,
     reads: Sequence[str],
     blind: set[str],
-    has_language: bool,
+    has_language: bool | None,
 ) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
     current = _best_fit(answers, output, search.steps)
@@ -545,7 +567,10 @@ def _best_input(
     finalists = []
     for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
         result = tried(candidates[number], search.windows, current)
-        if result is not None and result[2].likely > 0 and result[2].value > LEAST_GAIN:
+        if result is None or result[2].value <= LEAST_GAIN:
+            continue
+        # Of a wording little is expected: what is nearly certain alone is believed.
+        if (result[2].low if candidates[number].code == OTHER_WORDING else result[2].likely) > 0:
             finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
@@ -558,6 +583,14 @@ def _best_input(
     not_apart = [candidates[each[1]].name for each in alike if gain_of(best[3], each[3], search.generator).low <= 0]
     if not_apart:
         search.same[wiring.name] = tuple(not_apart)
+    if search.draws:
+        # The best of many wirings is best by luck, too, where answers are drawn: it has to be so once more.
+        search.told(f"asking once more: {wiring.name}")
+        before, found = search.ask(composed(chosen)), search.ask(composed([*chosen, wiring]))
+        better, worse = (_best_fit(each, output, search.steps) for each in (found, before))
+        gain = gain_of(better, worse, search.generator)
+        if gain.low <= 0 or gain.value <= LEAST_GAIN:
+            return None
     return wiring, gain, found
 
 
@@ -580,6 +613,11 @@ def _screen(windows: Sequence[DemonstrationWindow]) -> list[int]:
 
 def _of_windows(answers: WindowAnswers, some: Sequence[int]) -> WindowAnswers:
     return WindowAnswers(tuple(answers.windows[at] for at in some), tuple(answers.chunks[at] for at in some))
+
+
+def _every_second(answers: WindowAnswers, begin: int) -> WindowAnswers:
+    windows = (replace(each, rows=each.rows[begin::2], shown=each.shown[begin::2]) for each in answers.windows)
+    return WindowAnswers(tuple(windows), tuple(chunks[begin::2] for chunks in answers.chunks))
 
 
 def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
@@ -652,6 +690,20 @@ def _ignored(
         yield _Ignored("language", finding)
 
 
+def _draws(search: _Search) -> bool:
+    """Whether a policy answers equal questions otherwise, though each episode begins with the same generator."""
+    windows = [replace(each, rows=each.rows[:2], shown=each.shown[:2]) for each in search.windows[:1]]
+    one, other = (ask_values(search, composed([]), windows) for _ in range(2))
+    return len(one) != len(other) or bool(np.abs(one - other).max() > 1e-9)
+
+
+def _without_effect(name: str) -> str:
+    return (
+        f"answers do not depend on the {CAMERAS.get(name, name)}: if the policy was trained with it, it does not reach "
+        "the network"
+    )
+
+
 def _reads_language(search: _Search) -> bool:
     windows = [replace(each, rows=each.rows[:2]) for each in search.windows[:2]]
     other = Wiring("", "", (), tell=lambda told: _other_text(search.windows, told))
@@ -701,18 +753,19 @@ def _other_task(
         search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
         other = Wiring("", "", (), tell=lambda text, told=told: told.get(text, text))  # type: ignore[misc]
         everyone.append(search.ask(composed([other, *chosen])))
+    # Chosen by every second question and judged by the others: the best of many texts is best by luck, too.
     best, picked = [], 0
     for at in range(len(search.windows)):
         errors = []
         for each in everyone:
-            pairs = _of_windows(each, [at]).pairs(search.steps)
+            pairs = _every_second(_of_windows(each, [at]), 0).pairs(search.steps)
             errors.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
         number = int(np.argmin(errors))
         picked += number > 0 and errors[number] < 0.8 * errors[0]
         best.append(everyone[number].chunks[at])
     found = WindowAnswers(tuple(search.windows), tuple(best))
-    current = _best_fit(answers, output, search.steps)
-    gain = gain_of(_best_fit(found, output, search.steps), current, search.generator)
+    current = _best_fit(_every_second(answers, 1), output, search.steps)
+    gain = gain_of(_best_fit(_every_second(found, 1), output, search.steps), current, search.generator)
     if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:
         return None
     told_text = (
@@ -737,11 +790,21 @@ def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]
         blocks = -(-len(window.rows) // BLOCK)
         weights[window.instruction][at : at + blocks] = 1
         at += blocks
-    # A task whose dimensions do not move says nothing.
+    # A task whose dimensions do not move says nothing; of few questions, a low share is chance.
     shares = {name: mean_of(fit.by_dimension(some)) for name, some in weights.items()}
-    unknown = [name for name, share in shares.items() if share < 0.1]
+    unknown = [name for name, share in shares.items() if share < 0.1 and _most(fit, weights[name], search) < KNOWN]
     if not unknown or not any(share >= 0.5 for share in shares.values()):
         return []
     told = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
     lines = ("check that the checkpoint was trained on these tasks",)
     return [DoctorFinding(SOME_TASKS, f"it does not know {', '.join(unknown)}", told, "possible", lines)]
+
+
+def _most(fit: ActionFit, some: Array, search: _Search) -> float:
+    """Return the upper end of the 95% interval of what is explained in some blocks; infinite of fewer than six."""
+    count = int(some.sum())
+    if count < 6:
+        return float("inf")
+    drawn = np.zeros((1000, len(some)))
+    drawn[:, some > 0] = search.generator.multinomial(count, np.full(count, 1 / count), size=1000)
+    return float(np.nanquantile(means_of(fit.by_dimension(drawn)), 0.975))

@@ -177,23 +177,28 @@ def examine(
                 findings += _of_compared(compared)
                 if not compared:
                     notes.append("the demonstrations have no states of the simulator, so pictures cannot be compared")
-        if getattr(policy, "privileged", False):
+        if explained := not settings.goes_on and any(_explains_all(each) for each in findings):
+            notes.append("this explains everything, so the policy was not asked: --all makes every step")
+            diagnosis = _without_questions()
+        elif getattr(policy, "privileged", False):
             notes.append("the policy sees the simulator's state: there is no wiring of pictures or state to examine")
             diagnosis = _without_questions()
         else:
             with steps.timed("draw"):
                 told("drawing what the suite shows along the demonstrations")
-                executed, stride = asked_every(policy, demonstrations[0], settings, pool)
-                windows = windows_of(demonstrations, stride, pool, MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1))
+                executed, stride, remembers = asked_every(policy, demonstrations[0], settings, pool)
+                most = MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1)
+                windows = windows_of(demonstrations, stride, pool, most, remembers=remembers)
                 names = tuple(each.name for each in windows)
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
+                notes += diagnosis.notes
                 exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
                 findings += finding
         diagnosis = replace(diagnosis, findings=_in_order(findings, diagnosis.findings))
         proposal = diagnosis.proposal
         closed_loop = None
-        if settings.episodes:
+        if settings.episodes and not explained:
             with steps.timed("closed loop"):
                 proposed = proposal if proposal is not None and proposal.lines else None
                 closed_loop = run_closed_loop(policy, demonstrations, settings, pool, proposed, told)
@@ -236,6 +241,11 @@ def _in_order(own: Sequence[DoctorFinding], found: Sequence[DoctorFinding]) -> t
     return wrong or every[:1]
 
 
+def _explains_all(finding: DoctorFinding) -> bool:
+    """Whether nothing can be said of a policy beside these demonstrations: their actions mean something else."""
+    return finding.code == WORLD and finding.confidence == "certain"
+
+
 def _without_questions() -> Diagnosis:
     finding = DoctorFinding(WELL, "nothing is wrong with the wiring", "the policy has no pictures or state", "certain")
     return Diagnosis((finding,), (float("nan"), float("nan")), {}, {}, (), {}, 0)
@@ -243,11 +253,11 @@ def _without_questions() -> Diagnosis:
 
 def asked_every(
     policy: Policy | BatchPolicy, demonstration: RecordedDemonstration, settings: ExaminationSettings, pool: WorldPool
-) -> tuple[int, int]:
-    """Return the steps of a chunk that a run executes, and the rows from one question to the next.
+) -> tuple[int, int, bool]:
+    """Return the steps of a chunk that a run executes, the rows between questions, and whether the policy remembers.
 
-    As many, but no fewer than four; unless the policy remembers, such as one that executes a chunk by itself, one
-    action an answer. Such a one is asked as often as in a run.
+    Rows as many as steps, but no fewer than four; unless the policy remembers, such as one that executes a chunk by
+    itself, one action an answer. Such a one is asked as often as in a run.
 
     Raises:
         EpisodeError: the policy raises.
@@ -257,20 +267,27 @@ def asked_every(
     wanted = settings.replan or own_replan(policy_of_one(policy))
     (chunks,) = ask(policy, [first], composed([]), settings.replan).chunks
     executed = min(wanted or len(chunks[0]), len(chunks[0]))
-    if executed >= LEAST_STRIDE or len(chunks) < 2:
-        return executed, max(executed, LEAST_STRIDE)
+    if len(chunks) < 2:
+        return executed, max(executed, LEAST_STRIDE), True
     second = replace(window, rows=window.rows[1:2], shown=window.shown[1:2])
     ((alone,),) = ask(policy, [second], composed([]), settings.replan).chunks
-    return executed, LEAST_STRIDE if np.array_equal(alone, chunks[1]) else executed
+    remembers = not np.array_equal(alone, chunks[1])
+    return executed, executed if remembers else max(executed, LEAST_STRIDE), remembers
 
 
 def windows_of(
-    demonstrations: Sequence[RecordedDemonstration], stride: int, pool: WorldPool, most: int = MOST_QUESTIONS
+    demonstrations: Sequence[RecordedDemonstration],
+    stride: int,
+    pool: WorldPool,
+    most: int = MOST_QUESTIONS,
+    *,
+    remembers: bool = False,
 ) -> list[DemonstrationWindow]:
-    """Return whole demonstrations as windows, the shortest first, with about so many questions in all.
+    """Return demonstrations as windows, the shortest first, with about so many questions in all.
 
-    Whole ones, since a policy that remembers would be asked as in no episode if it began within one. What is shown is
-    the suite's, where the simulator's states are known, and else what was recorded.
+    Of a long one fewer questions over its whole length are asked; a policy that remembers is asked its first part,
+    since it would be asked as in no episode otherwise. What is shown is the suite's, where the simulator's states are
+    known, and else what was recorded.
     """
     found: list[DemonstrationWindow] = []
     asked = 0
@@ -279,10 +296,11 @@ def windows_of(
     first = {each.task.name: each for each in reversed(order)}
     chosen = sorted(first.values(), key=lambda each: len(each.actions))
     for each in [*chosen, *(one for one in order if not any(one is other for other in chosen))]:
-        rows = tuple(range(0, len(each.actions), stride))
-        if found and asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
+        longest = max(most // _LEAST_WINDOWS, 8)
+        count = -(-len(each.actions) // stride)
+        rows = tuple(range(0, len(each.actions), stride * (1 if remembers else -(-count // longest))))[:longest]
+        if asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
             continue
-        rows = rows[: max(most // _LEAST_WINDOWS, 8)]
         if each.qpos is not None:
             shown = our_observations(each, rows, pool)
         else:
@@ -338,6 +356,7 @@ def _asked(
         declared=reads is not None,
         has_language=traits.language,
         generator=np.random.default_rng(settings.seed),
+        goes_on=settings.goes_on,
         replan=settings.replan,
         told=told,
     )

@@ -8,7 +8,7 @@ from typing import Any
 WELL, WORLD, UNKNOWN, SOME_TASKS, CLOSED_LOOP = "VLA-D001", "VLA-D002", "VLA-D060", "VLA-D061", "VLA-D070"
 NO_CAMERA, NO_STATE, NO_FINGER, NO_LANGUAGE = "VLA-D014", "VLA-D024", "VLA-D025", "VLA-D030"
 OTHER_TASK, RARELY_CLOSES, LAG, RATE, LONG_CHUNK = "VLA-D031", "VLA-D042", "VLA-D050", "VLA-D051", "VLA-D052"
-OTHER_INPUT, RECORDED_OTHERWISE = "VLA-D026", "VLA-D003"
+OTHER_INPUT, OTHER_WORDING, RECORDED_OTHERWISE = "VLA-D026", "VLA-D032", "VLA-D003"
 
 CODES: Mapping[str, str] = {
     WELL: "nothing is wrong with the wiring",
@@ -30,7 +30,7 @@ CODES: Mapping[str, str] = {
     OTHER_INPUT: "the policy is shown another observation in place of the state",
     NO_LANGUAGE: "the instruction has no effect: it is empty, or its words are not known",
     OTHER_TASK: "the policy is told the instruction of another task",
-    "VLA-D032": "the instruction has another wording",
+    OTHER_WORDING: "the instruction has another wording",
     "VLA-D040": "the gripper's sign is inverted",
     "VLA-D041": "the gripper has another range",
     RARELY_CLOSES: "the gripper closes too rarely: its threshold",
@@ -108,6 +108,7 @@ class Diagnosis:
         answers: (m, 7) by "today" and "proposed", for figures, with the demonstrated actions of the same rows by
             "shown_today" and "shown": they differ if what is proposed shifts actions in time.
         proposal: `pytest_vla.doctor.diagnosis.WiringProposal`, which makes the proposed changes.
+        notes: what cannot be told, and what may well be so.
     """
 
     findings: tuple[DoctorFinding, ...]
@@ -119,6 +120,7 @@ class Diagnosis:
     questions: int
     answers: Mapping[str, Any] = field(default_factory=dict, repr=False)
     proposal: Any = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -206,6 +208,20 @@ class Examination:
     notes: tuple[str, ...] = ()
     adapter: tuple[str, ...] = ()
     exchanged: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def adapter_module(self) -> tuple[str, ...]:
+        """The lines of a module with the adapter, whose `policy` can be named as ``--vla-model``; empty if none."""
+        if not self.adapter:
+            return ()
+        imports = [each for each in self.adapter if each.startswith(("import ", "from "))]
+        return (
+            *imports,
+            "from pytest_vla.doctor.examine import policy_of_one",
+            "from pytest_vla.policies.load import load_policy",
+            f"yours = policy_of_one(load_policy({self.model!r}))",
+            *self.adapter[len(imports) :],
+        )
 
 
 TODAY, PROPOSED = "today", "proposed"

@@ -159,10 +159,10 @@ def score(fit: ActionFit | Skill, dimensions: Sequence[int] = range(7)) -> float
 
 def mean_of(shares: Array, dimensions: Sequence[int] = range(7)) -> float:
     """Return the mean over those dimensions (7,) that are no NaN; NaN if all are."""
-    return float(_means(shares, dimensions))
+    return float(means_of(shares, dimensions))
 
 
-def _means(shares: Array, dimensions: Sequence[int]) -> Array:
+def means_of(shares: Array, dimensions: Sequence[int] = range(7)) -> Array:
     """Return the means (...,) over those of some dimensions (..., 7) that are no NaN."""
     some = shares[..., list(dimensions)]
     judged = ~np.isnan(some)
@@ -179,7 +179,7 @@ def gain_of(
     """Return by how much a score is better than another one of the same blocks."""
     count = len(better.moments if isinstance(better, Skill) else better.left)
     drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS).astype(np.float64)
-    values = _means(better.by_dimension(drawn), dimensions) - _means(worse.by_dimension(drawn), dimensions)
+    values = means_of(better.by_dimension(drawn), dimensions) - means_of(worse.by_dimension(drawn), dimensions)
     values = values[~np.isnan(values)]
     low, likely, high = np.quantile(values, [0.025, 0.1, 0.975]) if len(values) else (0.0, 0.0, 0.0)
     return Gain(score(better, dimensions) - score(worse, dimensions), float(low), float(high), float(likely))

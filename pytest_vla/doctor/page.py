@@ -84,8 +84,9 @@ def _cards(examination: Examination) -> Iterator[tuple[str, PageBlock]]:
     for number, finding in enumerate(examination.diagnosis.findings, 1):
         yield f"{number}. {finding.code}, confidence: {finding.confidence}", _finding_block(finding)
     if examination.adapter:
-        told = "An adapter that makes all proposed changes (`yours` is the policy as it is):"
-        yield "Adapter", PageBlock(content=(Sentence(told), Lines("\n".join(examination.adapter))), is_wide=True)
+        told = "An adapter that makes all proposed changes. Save it in a module, which is the new --vla-model:"
+        lines = Lines("\n".join(examination.adapter_module))
+        yield "Adapter", PageBlock(content=(Sentence(told), lines), is_wide=True)
 
 
 def _finding_block(finding: DoctorFinding) -> PageBlock:

@@ -176,18 +176,19 @@ def test_without_recorded_states_nothing_is_exchanged(windows: list[Demonstratio
 @pytest.mark.parametrize(
     ("replan", "remembers", "length", "wanted"),
     [
-        (None, True, 1, (1, 1)),  # executes a chunk by itself
-        (None, False, 1, (1, 4)),
-        (2, True, 8, (2, 2)),  # averages what it answered before
-        (None, False, 16, (16, 16)),
-        (9, False, 8, (8, 8)),
+        (None, True, 1, (1, 1, True)),  # executes a chunk by itself
+        (None, False, 1, (1, 4, False)),
+        (2, True, 8, (2, 2, True)),  # averages what it answered before
+        (None, False, 16, (16, 16, False)),
+        (9, False, 8, (8, 8, False)),
+        (None, True, 8, (8, 8, True)),
     ],
 )
 def test_a_policy_is_asked_as_often_as_in_a_run(
     replan: int | None,
     remembers: bool,
     length: int,
-    wanted: tuple[int, int],
+    wanted: tuple[int, int, bool],
     demonstrations: tuple[RecordedDemonstration, ...],
 ) -> None:
     def policy(episode: Any) -> Any:

@@ -49,7 +49,7 @@ class Patient:
         """The diagnosis of the policy, or of it behind a wiring."""
         settings = ExaminationSettings("planted")
         with closing(WorldPool(allow_versions=True)) as pool:
-            executed, stride = asked_every(policy, self._demonstrations[0], settings, pool)
+            executed, stride, _ = asked_every(policy, self._demonstrations[0], settings, pool)
             if stride not in self._windows:
                 self._windows[stride] = windows_of(self._demonstrations, stride, pool)
         traits = traits_of(policy)

@@ -15,7 +15,8 @@ def until(holds: Callable[[], object]) -> None:
     end = time.monotonic() + HANG
     while not holds():
         assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.005)
+        # Not more often: reading a store 100 times a second would starve what is waited for.
+        time.sleep(0.05)
 
 
 # A module of a test's own project, which other modules of it import.
