@@ -15,8 +15,9 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import EXPERT
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import RecordedStart
 from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.view import policy_view
@@ -82,7 +83,9 @@ def expert_demonstrations(
             task, seed = suite.tasks[number % len(suite.tasks)], number // len(suite.tasks)
             case = Case(task.suite, task.name, seed, task_level=task.task_level)
             told(f"demonstration {len(found) + 1} of {count}, by the expert: {task.name}")
-            rollout = run_episode(case, task, policy, pool, conditions)
+            # The expert's actions are relative, also where an evaluator's policies give poses.
+            played = with_protocol(task, control=RELATIVE) if task.protocol.control == ABSOLUTE else task
+            rollout = run_episode(case, played, policy, pool, conditions)
             if rollout.record.outcome != "success":
                 refused = f"{case.id}: {rollout.record.message or rollout.record.outcome}"
                 continue

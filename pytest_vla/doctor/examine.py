@@ -42,7 +42,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies.base import BatchPolicy, Episode, Policy, Session, is_batch_policy, one_by_one
-from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, traits_of
+from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, check_fit, traits_of
 from pytest_vla.policies.lerobot_inputs import read_cameras
 from pytest_vla.policies.load import checked_policy
 from pytest_vla.policies.session import own_replan
@@ -159,7 +159,9 @@ def examine(
         raise VlaError(f"{told_of}; this suite has a world of its own")
     if not demonstrations:
         raise VlaError(f"there is no demonstration of {suite.name}: give one at least")
-    steps, notes, names = _Timed(), list[str](), tuple(each.name for each in demonstrations)
+    steps, names = _Timed(), tuple(each.name for each in demonstrations)
+    # What the policy says of itself, at no cost.
+    notes = [str(each) for each in check_fit(traits_of(policy), suite)]
     exchanged: Mapping[str, float] = {}
     replayed: tuple[Replayed, ...] = ()
     compared: tuple[ComparedObservation, ...] = ()

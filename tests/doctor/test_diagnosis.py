@@ -119,6 +119,42 @@ def test_a_pair_is_found_where_the_hand_does_not_turn() -> None:
     assert {"VLA-D010", "VLA-D040"} <= {*codes_of(diagnose_windows(policy, still, STRIDE, **settings))}
 
 
+def test_noise_in_answers_proposes_nothing() -> None:
+    """The best of forty wirings is best by luck, where each answer is drawn: it has to be so once more."""
+
+    class Noisy(KnowingPolicy):
+        noise = np.random.default_rng(5)
+
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            spread = 0.6 * np.concatenate([each.actions for each in WINDOWS]).std(axis=0)
+            return [each + self.noise.normal(0, spread, each.shape) for each in super().act(sessions, observations)]
+
+    found = diagnosed(Noisy(WINDOWS))
+    assert (codes_of(found), found.explained[0] == found.explained[1], len(found.notes)) == ([WELL], True, 1)
+    assert codes_of(diagnosed(BY_NAME["turned"].wrap(Noisy(WINDOWS))))[0] == "VLA-D010"
+
+
+def test_what_an_undeclared_policy_does_not_react_to_is_no_fault() -> None:
+    policy, settings = BY_NAME["wrist-black"].wrap(KNOWING), {"reads": (SCENE, WRIST, STATE), "has_language": None}
+    more: Any = {**settings, "generator": np.random.default_rng(0)}
+    assert WRIST in KNOWING.reads
+    assert codes_of(diagnose_windows(policy, WINDOWS, STRIDE, **more))[0] == "VLA-D014"
+    found = diagnose_windows(policy, WINDOWS, STRIDE, declared=False, **more)
+    assert "VLA-D014" not in codes_of(found)
+    assert [("wrist" in each) for each in found.notes] == [True]
+
+
+def test_little_that_is_explained_is_only_possibly_well() -> None:
+    class Faint(KnowingPolicy):
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            shift = [np.sin(np.arange(7) * 50 * float(each[STATE][0])) * 0.25 for each in observations]
+            return [each + one for each, one in zip(super().act(sessions, observations), shift, strict=True)]
+
+    for policy, sure in ((KNOWING, "likely"), (Faint(WINDOWS), "possible")):
+        (finding,) = diagnosed(policy).findings
+        assert (finding.code, finding.confidence) == (WELL, sure), finding.evidence
+
+
 def test_later_actions_of_a_chunk_that_fit_less_are_no_other_rate() -> None:
     """At half the rate only the first half of the demonstrated actions are compared, which fit better."""
 
