@@ -1,26 +1,36 @@
 """Demonstrations that a policy is compared with: made by the expert, or read from a file or a data set."""
 
+import functools
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import pytest_vla
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import begin
 from pytest_vla.episode.trace import Trace
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.expert.policy import EXPERT
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
+from pytest_vla.plan.data_roots import find_task_file, task_roots
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Task, with_protocol
 from pytest_vla.policies.base import RecordedStart
+from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.view import policy_view
+from pytest_vla.scale.node_facts import code_digest
+from pytest_vla.util.arrays import read_cached, write_cached
+from pytest_vla.util.files import cache_folder
+from pytest_vla.versions import installed_versions
 
 Array = NDArray[np.float64]
 
@@ -72,10 +82,8 @@ def expert_demonstrations(
     Raises:
         VlaError: the expert cannot do any of the tasks.
     """
-    policy: Any = load_policy(EXPERT.name)
     found: list[RecordedDemonstration] = []
     refused = ""
-    conditions = Conditions(EXPERT.name, premises=False)
     with closing(WorldPool(allow_versions=True)) as pool:
         for number in range(2 * max(count, len(suite.tasks))):
             if len(found) == count:
@@ -83,23 +91,54 @@ def expert_demonstrations(
             task, seed = suite.tasks[number % len(suite.tasks)], number // len(suite.tasks)
             case = Case(task.suite, task.name, seed, task_level=task.task_level)
             told(f"demonstration {len(found) + 1} of {count}, by the expert: {task.name}")
-            # The expert's actions are relative, also where an evaluator's policies give poses.
-            played = with_protocol(task, control=RELATIVE) if task.protocol.control == ABSOLUTE else task
-            rollout = run_episode(case, played, policy, pool, conditions)
-            if rollout.record.outcome != "success":
-                refused = f"{case.id}: {rollout.record.message or rollout.record.outcome}"
+            try:
+                way = _played(case, task, pool)
+            except EpisodeError as error:
+                refused = f"{case.id}: {error.message}"
                 continue
-            way = rollout.trajectory
-            found.append(
-                RecordedDemonstration(
-                    f"expert: {case.id}", task, task.language, way.actions, seed, qpos=way.qpos[: len(way.actions)]
-                )
-            )
+            name, size = f"expert: {case.id}", task.protocol.action_size or ACTION_SIZE
+            found.append(RecordedDemonstration(name, task, task.language, way[:, :size], seed, qpos=way[:, size:]))
     if not found:
         raise VlaError(
             f"the expert demonstrates none of {suite.name}'s tasks ({refused}): give demonstrations with --demos=PATH"
         )
     return tuple(found)
+
+
+def _played(case: Case, task: Task, pool: WorldPool) -> Array:
+    """Return the expert's actions and the simulator's positions before them, as columns: read from disk, or made now.
+
+    Raises:
+        EpisodeError: the expert fails.
+    """
+    try:
+        content = find_task_file(task_roots(task), task).read_bytes()
+    except (VlaError, OSError) as error:
+        raise EpisodeError("policy-raised", str(error)) from error
+    made_of = [_code(), sorted(installed_versions().items()), case.id, repr(task.protocol), content]
+    file = cache_folder() / "demonstrations" / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]}.npy"
+    kept = read_cached(file, _MAX_BYTES)
+    if kept is not None and kept.ndim == 2:
+        return kept
+    # The expert's actions are relative, also where an evaluator's policies give poses.
+    played = with_protocol(task, control=RELATIVE) if task.protocol.control == ABSOLUTE else task
+    policy: Any = load_policy(EXPERT.name)
+    rollout = run_episode(case, played, policy, pool, Conditions(EXPERT.name, premises=False))
+    if rollout.record.outcome != "success":
+        raise EpisodeError("policy-raised", rollout.record.message or rollout.record.outcome)
+    way = rollout.trajectory
+    found = np.hstack([way.actions, way.qpos[: len(way.actions)]]).astype(np.float64)
+    write_cached(file, found)
+    return found
+
+
+_MAX_BYTES = 1 << 26
+
+
+@functools.cache
+def _code() -> str | None:
+    """Return the digest of this package: with other code, the expert may act otherwise."""
+    return code_digest(str(Path(pytest_vla.__file__).parent))
 
 
 def our_observations(

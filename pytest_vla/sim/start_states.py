@@ -4,10 +4,8 @@ import hashlib
 import json
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal, Protocol, TypeGuard
 
 import mujoco
@@ -24,8 +22,8 @@ from pytest_vla.scene.scene import SceneBody, SceneSpec
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
-from pytest_vla.util.arrays import Unfit, array_of, parse_npy, read_bytes
-from pytest_vla.util.files import cache_folder, is_trusted, whole_file
+from pytest_vla.util.arrays import read_cached, write_cached
+from pytest_vla.util.files import cache_folder
 from pytest_vla.versions import installed_versions
 
 # Drawn placements written into a model and its data, as a reset of robosuite does.
@@ -430,8 +428,9 @@ def settled_start(world: Startable, index: int) -> Start:
     # The draws are the same on any machine; the results may be rounded differently.
     digest, made_of = _digest_of(drawn_for), _digest_of([*drawn_for, installed_versions()])
     file = cache_folder() / "starts" / f"{made_of[:32]}.npy"
-    found = _read(file, 2 + world.model.nq + world.model.nv)
-    if found is None:
+    # Others could let episodes begin elsewhere.
+    found = read_cached(file, 1 << 24)
+    if found is None or found.shape != (2 + world.model.nq + world.model.nv,):
         generator = np.random.default_rng([int(digest[:8], 16), index])
         # LIBERO's own scenes let bowls drop 0.16 m, and slide 0.04 m off a ramekin.
         limits = Limits(sink=0.2, shift=0.05, outside=0.05)
@@ -440,7 +439,7 @@ def settled_start(world: Startable, index: int) -> Start:
         except SceneError as error:
             raise RedrawError(str(error)) from error
         found = np.concatenate([[float(scene_seed)], state])
-        _write(file, found)
+        write_cached(file, found)
     return Start(found[1:], int(found[0]))
 
 
@@ -454,25 +453,3 @@ def _joint_sizes(model: mujoco.MjModel, joint: int) -> tuple[int, int]:
     if kind == mujoco.mjtJoint.mjJNT_FREE:
         return 7, 6
     return (4, 3) if kind == mujoco.mjtJoint.mjJNT_BALL else (1, 1)
-
-
-def _read(file: Path, size: int) -> Array | None:
-    # Others could let episodes begin elsewhere.
-    if not (is_trusted(file.parent) and is_trusted(file)):
-        return None
-    try:
-        values = array_of(parse_npy(read_bytes(file, _MAX_BYTES)))
-    except Unfit:
-        return None
-    if values.dtype.kind != "f":
-        return None
-    return np.asarray(values, dtype=np.float64) if values.shape == (size,) and np.isfinite(values).all() else None
-
-
-def _write(file: Path, values: Array) -> None:
-    """Write the file atomically; if that fails, the values are made again the next time."""
-    with suppress(OSError, VlaError):
-        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with whole_file(file) as stream:
-            np.save(stream, values)
-        file.chmod(0o644)

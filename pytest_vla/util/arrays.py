@@ -12,14 +12,18 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.errors import VlaError
 from pytest_vla.util.documents import read_plain
+from pytest_vla.util.files import is_trusted, whole_file
 
 MAX_BYTES = 256 * 1024 * 1024
 """The most bytes of a file, and of its unpacked content. An episode of 600 steps has half a million."""
@@ -184,3 +188,31 @@ def shown(value: object) -> str:
 
 def _damaged(error: Exception) -> Unfit:
     return Unfit(f"damaged or cut off, cannot be unpacked ({type(error).__name__}: {str(error)[:200]})")
+
+
+# Arrays that are kept for the next time, in the folder of the cache.
+
+
+def read_cached(file: Path, limit: int) -> NDArray[np.float64] | None:
+    """Return the finite numbers of a .npy file that only this user can write, or None: they have to be made again.
+
+    Args:
+        file: which may not exist.
+        limit: the most bytes.
+    """
+    if not (is_trusted(file.parent) and is_trusted(file)):
+        return None
+    try:
+        values = array_of(parse_npy(read_bytes(file, limit)))
+    except Unfit:
+        return None
+    return np.asarray(values, dtype=np.float64) if values.dtype.kind == "f" and np.isfinite(values).all() else None
+
+
+def write_cached(file: Path, values: NDArray[np.float64]) -> None:
+    """Write an array for the next time, as a whole; if that fails, it is made again then."""
+    with suppress(OSError, VlaError):
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with whole_file(file) as stream:
+            np.save(stream, values)
+        file.chmod(0o644)

@@ -1,5 +1,6 @@
 """The examination of real worlds: the expert's demonstrations, recorded ones, closed loop, and what is refused."""
 
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies.random_and_replay import random_policy
+from pytest_vla.util.files import cache_folder
 from tests.support.knowing import KnowingPolicy
 from tests.support.miswired import BY_NAME
 
@@ -59,6 +61,27 @@ def test_the_expert_demonstrates_each_task(demonstrations: tuple[RecordedDemonst
         assert each.qpos is not None
         assert len(each.qpos) == len(each.actions)
         assert np.abs(each.actions).max() <= 1
+
+
+def test_a_demonstration_is_made_once(
+    demonstrations: tuple[RecordedDemonstration, ...], suite: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second time it is read from the cache, equal bit for bit; a file that others could write is not read."""
+
+    def refused(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("an episode is run")
+
+    monkeypatch.setattr("pytest_vla.doctor.demonstrations.run_episode", refused)
+    for one, other in zip(demonstrations, expert_demonstrations(suite, 2), strict=True):
+        assert one.name == other.name
+        assert np.array_equal(one.actions, other.actions)
+        assert np.array_equal(one.qpos, other.qpos)  # type: ignore[arg-type]
+    shutil.copytree(cache_folder() / "demonstrations", tmp_path / "demonstrations")
+    for file in (tmp_path / "demonstrations").iterdir():
+        file.chmod(0o666)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path))
+    with pytest.raises(AssertionError):
+        expert_demonstrations(suite, 1)
 
 
 def test_what_is_shown_is_what_an_episode_shows(windows: list[DemonstrationWindow], suite: Suite) -> None:
