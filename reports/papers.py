@@ -165,7 +165,9 @@ def published_paper(file: Path) -> PublishedPaper:
         tables = {name: _published_table(name, {"run": run, **each}) for name, each in table.pop("tables", {}).items()}
         return PublishedPaper(source, tables, figures, table)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise VlaError(f"{file}: {error!r}; expected a paper's tables as in suites/libero_para/published.toml") from error
+        raise VlaError(
+            f"{file}: {error!r}; expected a paper's tables as in suites/libero_para/published.toml"
+        ) from error
 
 
 def _published_table(name: str, given: Mapping[str, Any]) -> PublishedTable:
@@ -230,7 +232,9 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     entry, paper = paper_named(name)
     if paper.rows is None:
-        raise VlaError(f"--paper={name}: no table of it is about a policy's episodes. Use `pytest-vla reproduce {name}`")
+        raise VlaError(
+            f"--paper={name}: no table of it is about a policy's episodes. Use `pytest-vla reproduce {name}`"
+        )
     tables = tables_named(f"--paper={name}", options.table, paper.published.tables)
     if options.table is not None and all(each.missing for each in tables):
         raise VlaError(f"Table {tables[0].name} of {name} is not available: {tables[0].missing}")
@@ -283,11 +287,17 @@ def _blocks(
     left_out: Sequence[str],
     with_intervals: bool,
 ) -> Iterator[Block]:
-    yield Sentence(f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are of records")
+    yield Sentence(
+        f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are of records"
+    )
     yield from notes(left_out)
     for table, rows in made:
         head, numbers = table.columns[: table.names], table.columns[table.names :]
-        columns = (*map(Column, head), Column("from"), *(Column(name, table.form, is_optional=True) for name in numbers))
+        columns = (
+            *map(Column, head),
+            Column("from"),
+            *(Column(name, table.form, is_optional=True) for name in numbers),
+        )
         cells = tuple(
             (*row[: table.names], mark, *(cell if with_intervals else _plain(cell) for cell in row[table.names :]))
             for mark, row in rows

@@ -2,20 +2,18 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from math import fsum
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import FILE, SUITE, Published, cell_counts, find_csv, load_published
+from pytest_vla.language.published import FILE, SUITE, Published, cell_counts, csv_of, find_csv, load_published
 from pytest_vla.metrics.failure_types import THRESHOLDS
 from pytest_vla.metrics.language_paths import FailureTypeSummary, ModelResults
 from pytest_vla.metrics.pride import ParaphraseOutcome, PrideGroup, group, grouped, pride_table
 from pytest_vla.metrics.rates import percent
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.reports.blocks import Cell, rate_cell
-from pytest_vla.language.published import csv_of
 from pytest_vla.plan.manifests import given_folders
+from pytest_vla.reports.blocks import Cell, rate_cell
 from pytest_vla.reports.language import make_report
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
@@ -137,7 +135,9 @@ def _thresholds(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
     rates = dict(published.tables["4"].numbers())
     for model, row in published.tables["16"].numbers():
         for side in ("near", "far"):
-            yield Check(f"{model}: {side} max, of Table 4", printed(row, f"{side} max"), printed(rates[model], side), 0.0)
+            yield Check(
+                f"{model}: {side} max, of Table 4", printed(row, f"{side} max"), printed(rates[model], side), 0.0
+            )
         for name in THRESHOLDS:
             found = printed(row, f"near {name}") + printed(row, f"far {name}")
             yield Check(f"{model}: failures at {name}", 100 - printed(rates[model], "SR"), found, 3 * TENTH)
@@ -162,7 +162,9 @@ def _distances(published: PublishedPaper, data: Path | None) -> Iterator[Check]:
 
 def _figures(published: Published) -> tuple[float, float, float]:
     outcomes = [
-        ParaphraseOutcome(True, row.keyword, row.structural, row.object_type, row.action_type, row.original, "published")
+        ParaphraseOutcome(
+            True, row.keyword, row.structural, row.object_type, row.action_type, row.original, "published"
+        )
         for row in published.rows
     ]
     habitual = "same_polarity_habitual"

@@ -532,12 +532,11 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
             total = GroundingEstimate(100 * weighted.rate, percents(weighted.interval))
         if total is None:
             left_out.append(f"{model}: no total, as only a part of the list was run")
+        for suite in dict.fromkeys(suite for _, suite in rates.suites):
+            of_suite = [rates.suites.get((name, suite)) for name in DIMENSIONS]
+            numbers = [0 if rate is None else rate.counted for rate in of_suite]
+            tables["6"].append((suite, model, *numbers, sum(numbers)))
         tables["10"].append((model, *map(rate_cell, rates.dimensions.values()), total))
-    if tables["10"]:
-        counts = task_counts()
-        for suite in SUITES:
-            row = [counts[name, suite] for name in DIMENSIONS]
-            tables["6"].append((suite, *row, sum(row)))
     for model, pairs in _pairs(loaded):
         for pair in pairs:
             rates_of = [100 * rate for rate in pair.rates]
@@ -559,27 +558,28 @@ def _pairs(loaded: Loaded) -> Iterator[tuple[str, Sequence[DimensionPair]]]:
     yield from ((model, pooled_compositions(some)) for model, some in models.items())
 
 
-def _counts(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+def _counts(published: PublishedPaper, _data: Path | None) -> Iterator[Check]:
     """Count the list's tasks beside what Table 6 prints."""
     counts = task_counts()
-    for suite, row in published.tables["6"].numbers():
+    for _, line in published.tables["6"].numbers():
+        suite = str(line["suite"])
         own = {name.capitalize(): counts[name, suite] for name in DIMENSIONS}
         for name, number in {**own, "Total": sum(own.values())}.items():
-            yield Check(f"{suite}: {name}", printed(row, name), number)
+            yield Check(f"{suite}: {name}", printed(line, name), number)
 
 
 def _totals(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
     """Recompute Table 10's totals from its dimensions, each weighed by its tasks: both are printed to a tenth."""
     weights = {name.capitalize(): count for name, count in dimension_counts().items()}
-    for model, row in published.tables["10"].numbers():
-        total = fsum(printed(row, name) * weight for name, weight in weights.items()) / sum(weights.values())
-        yield Check(f"{model}: Total", printed(row, "Total"), total, 0.1)
+    for model, line in published.tables["10"].numbers():
+        total = fsum(printed(line, name) * weight for name, weight in weights.items()) / sum(weights.values())
+        yield Check(f"{model}: Total", printed(line, "Total"), total, 0.1)
 
 
 def _chi_squares(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
     """Recompute the p that Table 8 prints from its chi-square, which is printed to a tenth."""
-    for name, row in published.tables["8"].numbers():
-        statistic, p = printed(row, "chi-square"), printed(row, "p")
+    for name, line in published.tables["8"].numbers():
+        statistic, p = printed(line, "chi-square"), printed(line, "p")
         widest = chi_square_p(statistic - 0.05) - chi_square_p(statistic)
         yield Check(f"{name}: p", p, chi_square_p(statistic), widest + 5e-10)
     yield Check("chi-squares of all pairs, from Table 7", None, None, why="no file with the rates of Table 7 is public")

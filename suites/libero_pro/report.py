@@ -442,13 +442,14 @@ def _share(rate: SuccessRate | None) -> Cell:
     return None if rate is None or rate.rate is None else GroundingEstimate(rate.rate, rate.interval)
 
 
-def _means(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+def _means(published: PublishedPaper, _data: Path | None) -> Iterator[Check]:
     """Recompute the leaderboard's totals, the means of its columns; all are printed to a hundredth."""
     columns: dict[str, list[float]] = {}
-    for row in published.tables["2-5"].rows:
-        columns.setdefault(str(row[1]), []).extend(float(c) for c in row[3:] if isinstance(c, int | float))
-    for model, row in published.tables["leaderboard"].numbers():
-        yield Check(f"{model}: Total", printed(row, "Total"), fmean(columns[model]), 0.01)
+    for _, line in published.tables["2-5"].numbers():
+        some = [cell for name in COLUMNS if isinstance(cell := line[name], float)]
+        columns.setdefault(str(line["model"]), []).extend(some)
+    for model, line in published.tables["leaderboard"].numbers():
+        yield Check(f"{model}: Total", printed(line, "Total"), fmean(columns[model]), 0.01)
 
 
 PAPER = Paper(Path(__file__).with_name("published.toml"), _own_rows, {"leaderboard": _means})

@@ -4,13 +4,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_vla.errors import VlaError
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.safety import safety
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import success_rate, unit_of
-from pytest_vla.plan.data_roots import data_roots
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.blocks import Cell
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
