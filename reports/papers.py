@@ -21,7 +21,7 @@ from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
-from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Sentence, Table, notes
+from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Medium, Sentence, Table, notes
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section
 from pytest_vla.reports.text import first_few
@@ -51,6 +51,8 @@ class PublishedTable:
         rows: what the paper prints.
         names: how many columns, from the left, hold names.
         form: of its numbers, as `format` takes it.
+        forms: of columns whose numbers have another form, by their titles.
+        beside: columns that a terminal leaves out, as the table would be too wide.
         sort: the column by which rows fall; empty to keep the paper's order.
         ranks: two columns whose ranks are compared; empty for none.
         known: why a recomputed number differs, by the number's name or the end of it after a colon.
@@ -64,11 +66,18 @@ class PublishedTable:
     rows: tuple[Row, ...] = ()
     names: int = 1
     form: str = ".1f"
+    forms: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
     sort: str = ""
     ranks: tuple[str, ...] = ()
     known: Mapping[str, str] = field(default_factory=dict)
     missing: str = ""
     run: str = ""
+
+    def column(self, name: str) -> Column:
+        """Return the column of numbers with a title."""
+        medium: Medium = "page" if name in self.beside else "all"
+        return Column(name, self.forms.get(name, self.form), is_optional=True, medium=medium)
 
     def is_named(self, text: str) -> bool:
         """Whether a text names it, or one of its numbers."""
@@ -176,7 +185,8 @@ def _published_table(name: str, given: Mapping[str, Any]) -> PublishedTable:
     if wide := next((row for row in rows if len(row) > len(columns)), None):
         raise ValueError(f"table {name}: {wide} has more cells than the {len(columns)} columns")
     padded = tuple((*row, *(None,) * (len(columns) - len(row))) for row in rows)
-    return PublishedTable(name, **{**given, "columns": columns, "rows": padded, "ranks": tuple(given.get("ranks", ()))})
+    texts = {key: tuple(given.get(key, ())) for key in ("ranks", "beside")}
+    return PublishedTable(name, **{**given, **texts, "columns": columns, "rows": padded})
 
 
 def printed(row: Mapping[str, Cell], column: str) -> float:
@@ -292,11 +302,10 @@ def _blocks(
     )
     yield from notes(left_out)
     for table, rows in made:
-        head, numbers = table.columns[: table.names], table.columns[table.names :]
         columns = (
-            *map(Column, head),
+            *map(Column, table.columns[: table.names]),
             Column("from"),
-            *(Column(name, table.form, is_optional=True) for name in numbers),
+            *map(table.column, table.columns[table.names :]),
         )
         cells = tuple(
             (*row[: table.names], mark, *(cell if with_intervals else _plain(cell) for cell in row[table.names :]))
@@ -307,9 +316,8 @@ def _blocks(
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
             yield Sentence(f"no record is of this table; its episodes: {table.run}", is_note=True)
-    for table in tables:
-        if table.missing:
-            yield Sentence(f"Table {table.name}: not available: {table.missing}")
+    for number, table in enumerate(each for each in tables if each.missing):
+        yield Sentence(f"Table {table.name}: not available: {table.missing}", is_apart=not number)
 
 
 def _plain(cell: Cell) -> Cell:

@@ -30,17 +30,16 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
     """Return Tables 2, 3, 4 and 16 of the records' models, and notes; the failure types are by the paper's tau."""
     csv = csv_of(options.data)
     report = make_report(loaded, options.alpha, csv, options.backend, options.failure_algorithm, "paper")
-    found = [each for each in (report.models if report is not None else ()) if each.suite == SUITE and each.paraphrases]
     goal = _goal_rates(loaded)
     tables: dict[str, list[Row]] = {"2": [], "3": [], "4": [], "16": []}
     left_out = []
-    for each in found:
+    for each in report.models if report is not None else ():
+        if each.suite != SUITE or each.paraphrases is None:
+            continue
         left_out += [f"{each.model}: {text}" for text in each.left_out]
-        benign = goal.get(each.model) or each.benign
-        tables["2"].append(_drop(each, benign))
-        if each.paraphrases is not None:
-            whole = each.paraphrases.overall
-            tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
+        whole = each.paraphrases.overall
+        tables["2"].append(_drop(each, goal.get(each.model) or each.benign))
+        tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
         if each.failures is not None:
             tables["4"].append(_types(each.model, each.failures))
             levels = [each.failures.levels[name] for name in THRESHOLDS]
