@@ -208,12 +208,14 @@ class PaperEntry:
         name: the paper's short name.
         about: its topic, in one line.
         load: names a `pytest_vla.reports.papers.Paper`.
+        has_models: whether some of its tables are about policies, so that ``--paper`` prints them.
         origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
     about: str
     load: str
+    has_models: bool = True
     origin: str = ""
 
 

@@ -42,5 +42,5 @@ def pytest_vla_papers() -> list[PaperEntry]:
     at = "pytest_vla.reports."
     return [
         PaperEntry("vla-uq", "uncertainty and quality metrics, arXiv 2507.17049", f"{at}labels:VLA_UQ"),
-        PaperEntry("vlatest", "VLATest's scenes, arXiv 2409.12894", f"{at}papers:VLATEST"),
+        PaperEntry("vlatest", "VLATest's scenes, arXiv 2409.12894", f"{at}papers:VLATEST", has_models=False),
     ]

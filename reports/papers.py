@@ -18,7 +18,7 @@ from pytest_vla import extensions
 from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
-from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Medium, Sentence, Table, notes
@@ -346,6 +346,7 @@ def _as_json(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> dict[str
             {
                 "from": mark,
                 "cells": [_number(cell) if _number(cell) is not None else cell for cell in row],
+                "marks": [cell.mark.strip() if isinstance(cell, MarkedNumber) else "" for cell in row],
                 "intervals": [_interval(cell) for cell in row],
             }
             for mark, row in rows
@@ -354,14 +355,17 @@ def _as_json(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> dict[str
 
 
 def _interval(cell: Cell) -> list[float] | None:
-    interval = cell.interval if isinstance(cell, GroundingEstimate | GroundingShare) else None
+    interval = cell.interval if isinstance(cell, GroundingEstimate) else None
     return None if interval is None else list(interval)
 
 
 def schema() -> j.SectionSchema:
     """Return the schema of the key ``paper``."""
     cell = j.Shape({"type": ["string", "number", "null"]})
-    rows = j.row({"from": j.one_of(PUBLISHED, OWN), "cells": j.listed(cell), "intervals": j.listed(j.INTERVAL)})
+    rows = j.row({
+        "from": j.one_of(PUBLISHED, OWN), "cells": j.listed(cell), "marks": j.listed(j.TEXT),
+        "intervals": j.listed(j.INTERVAL),
+    })  # fmt: skip
     table: j.Keys = {"table": j.TEXT, "title": j.TEXT, "columns": j.listed(j.TEXT), "rows": j.listed(rows)}
     paper: j.Keys = {
         "name": j.TEXT, "source": j.TEXT, "left_out": j.listed(j.TEXT), "tables": j.listed(j.row(table)),

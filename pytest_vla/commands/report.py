@@ -93,7 +93,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="compare the run with a published number, such as pi05; adds --section=evaluators (default: none)",
     )
-    papers = ", ".join(name for name, entry in extensions.papers().items() if name != "vlatest")
+    papers = ", ".join(name for name, entry in extensions.papers().items() if entry.has_models)
     parser.add_argument(
         "--paper",
         metavar="NAME",
@@ -229,8 +229,13 @@ def run(options: argparse.Namespace) -> None:
     for name, its_section in (("published", "evaluators"), ("paper", "paper")):
         if getattr(options, name) is not None:
             options.section = [*(options.section or ()), its_section]
-    if options.paper is None and (options.table is not None or options.intervals):
-        raise VlaError(f"--{'table' if options.table is not None else 'intervals'} requires --paper")
+    given = {
+        "--table": options.table,
+        "--intervals": options.intervals,
+        "--section=paper": options.section == ["paper"],
+    }
+    if options.paper is None and (needs := next((name for name, each in given.items() if each), None)):
+        raise VlaError(f"{needs} requires --paper")
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()

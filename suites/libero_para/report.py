@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import FILE, SUITE, Published, cell_counts, csv_of, find_csv, load_published
+from pytest_vla.language.published import (
+    FILE,
+    SUITE,
+    Published,
+    cell_counts,
+    csv_of,
+    find_csv,
+    load_published,
+    numbered_tasks,
+)
 from pytest_vla.metrics.failure_types import THRESHOLDS
 from pytest_vla.metrics.language_paths import FailureTypeSummary, ModelResults
 from pytest_vla.metrics.pride import ParaphraseOutcome, PrideGroup, group, grouped, pride_table
@@ -17,10 +26,19 @@ from pytest_vla.reports.blocks import Cell, rate_cell
 from pytest_vla.reports.language import make_report
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
-from pytest_vla.suites.libero_para.variations import find_para_logs, log_name, published_outcomes, read_para_log
+from pytest_vla.suites.libero_para.variations import (
+    ParaEpisode,
+    find_para_logs,
+    log_name,
+    published_outcomes,
+    read_para_log,
+)
 
 GOAL = "libero_goal"
 """The suite whose instructions are paraphrased."""
+
+SEEDS = 5
+"""How many seeds a rate of the paper is over."""
 
 TENTH = 0.05
 """By how much a number that is printed to a tenth may be off."""
@@ -36,7 +54,8 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
     for each in report.models if report is not None else ():
         if each.suite != SUITE or each.paraphrases is None:
             continue
-        left_out += [f"{each.model}: {text}" for text in each.left_out]
+        # Nothing here is about whether a policy listens.
+        left_out += [f"{each.model}: {text}" for text in each.left_out if not text.startswith("listening score")]
         whole = each.paraphrases.overall
         tables["2"].append(_drop(each, goal.get(each.model) or each.benign))
         tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
@@ -88,18 +107,16 @@ def _overestimations(published: PublishedPaper, data: Path | None) -> Iterator[C
     try:
         logs = _logs(_csv(data))
     except VlaError as error:
-        logs = {}
         yield Check("SR and PRIDE from a log", None, None, why=str(error))
-    for model, (seed, tasks, group_of_log) in logs.items():
+        return
+    for model, (seeds, tasks, of_log) in logs.items():
+        whole = (seeds, tasks) == (SEEDS, len(numbered_tasks()))
         for name, row in published.tables["3"].numbers():
-            if name.lower() == model.lower():
-                for column, value in zip(("SR", "PRIDE", "overestimation"), _numbers(group_of_log), strict=True):
-                    part = f"the log has {tasks} of 10 tasks under seed {seed} of five: {value:.2f}"
-                    yield Check(f"{name}: {column} from its log", printed(row, column), None, why=part)
-
-
-def _numbers(found: PrideGroup) -> tuple[float, float, float]:
-    return found.sr, found.pride or 0.0, found.overestimation or 0.0
+            found = (of_log.sr, of_log.pride, of_log.overestimation) if name.lower() == model.lower() else ()
+            for column, value in zip(("SR", "PRIDE", "overestimation"), found, strict=False):
+                part = f"the log has {tasks} of 10 tasks and {seeds} of {SEEDS} seeds, and gives {value:.2f}"
+                why, value = ("", value) if whole else (part, None)
+                yield Check(f"{name}: {column} from its log", printed(row, column), value, TENTH, why)
 
 
 def _csv(data: Path | None) -> Path:
@@ -109,15 +126,22 @@ def _csv(data: Path | None) -> Path:
     return found
 
 
-def _logs(csv: Path) -> dict[str, tuple[int | None, int, PrideGroup]]:
-    """Return by model the seed, number of tasks and scores of the logs beside the CSV. Raises VlaError without any."""
+def _logs(csv: Path) -> dict[str, tuple[int, int, PrideGroup]]:
+    """Return by model the number of seeds and tasks, and the scores, of the logs beside the CSV.
+
+    Raises:
+        VlaError: there is none, or one cannot be read.
+    """
     published = load_published(csv)
-    found = {}
+    models: dict[str, list[tuple[int | None, Sequence[ParaEpisode]]]] = {}
     for folder in find_para_logs(csv.parent):
-        episodes = read_para_log(folder)
         model, seed = log_name(folder)
+        models.setdefault(model, []).append((seed, read_para_log(folder)))
+    found = {}
+    for model, logs in models.items():
+        episodes = [each for _, some in logs for each in some]
         table = pride_table(published_outcomes(episodes, published, "published"))
-        found[model] = seed, len({each.task for each in episodes}), table.overall
+        found[model] = len({seed for seed, _ in logs}), len({each.task for each in episodes}), table.overall
     return found
 
 

@@ -285,6 +285,22 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert tables["V"] == tables["VII"]
 
 
+def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """One does the near paraphrases, and more of them; the other one the far ones."""
+    done = {"near": range(6), "far": range(3, 8)}
+    records = [
+        paraphrased("turn_on_the_stove", n, "success" if n in some else "failure", policy=policy)
+        for policy, some in done.items()
+        for n in range(8)
+    ]
+    write([dataclasses.replace(each, case=f"{each.case}{each.policy}") for each in records])
+    rows = {row[0]: row[1:3] for row in own(capsys, "--paper=libero-para", "--backend=template")["3"]}
+    assert rows["near"][0] > rows["far"][0]
+    assert rows["near"][1] < rows["far"][1]
+    report("--paper=libero-para", "--backend=template", "--table=3")
+    assert "Rank by SR and by PRIDE differs: " in capsys.readouterr().out
+
+
 # Formats, and what is refused
 
 
@@ -328,6 +344,7 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
         (["--paper=vlatest"], "pytest-vla reproduce vlatest"),
         (["--table=3"], "--table requires --paper"),
         (["--intervals"], "--intervals requires --paper"),
+        (["--section=paper"], "--section=paper requires --paper"),
     ],
 )
 def test_what_there_is_not_is_said(arguments: list[str], error: str) -> None:
