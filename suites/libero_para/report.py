@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -111,12 +112,12 @@ def _overestimations(published: PublishedPaper, data: Path | None) -> Iterator[C
         return
     for model, (seeds, tasks, of_log) in logs.items():
         whole = (seeds, tasks) == (SEEDS, len(numbered_tasks()))
+        numbers = {"SR": of_log.sr, "PRIDE": of_log.pride, "overestimation": of_log.overestimation}
         for name, row in published.tables["3"].numbers():
-            found = (of_log.sr, of_log.pride, of_log.overestimation) if name.lower() == model.lower() else ()
-            for column, value in zip(("SR", "PRIDE", "overestimation"), found, strict=False):
+            for column, value in numbers.items() if name.lower() == model.lower() else ():
                 part = f"the log has {tasks} of 10 tasks and {seeds} of {SEEDS} seeds, and gives {value:.2f}"
-                why, value = ("", value) if whole else (part, None)
-                yield Check(f"{name}: {column} from its log", printed(row, column), value, TENTH, why)
+                check = Check(f"{name}: {column} from its log", printed(row, column), value, TENTH)
+                yield check if whole else replace(check, found=None, why=part)
 
 
 def _csv(data: Path | None) -> Path:

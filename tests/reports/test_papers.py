@@ -13,10 +13,12 @@ from scipy import stats
 
 from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.pride import PrideGroup
 from pytest_vla.records.record import Record
 from pytest_vla.reports import papers
 from pytest_vla.reports.blocks import Cell, MarkedNumber
 from pytest_vla.reports.papers import Check, paper_named, published_paper, reproduce
+from pytest_vla.suites.libero_para import report as para_report
 from pytest_vla.suites.libero_plus.report import dimension_counts
 from tests.support.data import golden
 from tests.support.libero_para import published_csv
@@ -132,6 +134,15 @@ def test_totals_follow_from_the_lists_weights_but_for_one_that_the_readme_mispri
     }
     assert {check.name: check.found for check, *_ in totals.checks} == pytest.approx(by_hand)
     assert [check.name for check, verdict, _ in totals.checks if verdict != "equals"] == ["UniVLA: Total"]
+
+
+def test_a_whole_log_is_compared_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(para_report, "_csv", lambda _: Path())
+    for seeds, verdicts in ((5, ["equals", "differs", "equals"]), (4, ["cannot"] * 3)):
+        found = {"xiaomi-robotics-0": (seeds, 10, PrideGroup(4092, 76.04, 0.2, 69.3))}
+        monkeypatch.setattr(para_report, "_logs", lambda _, found=found: found)
+        (table,) = reproduce("libero-para", "3")
+        assert [verdict for _, verdict, _ in table.checks[7:]] == verdicts
 
 
 def test_a_number_that_differs_ends_the_command_with_1(
