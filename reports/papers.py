@@ -298,7 +298,7 @@ def _blocks(
     with_intervals: bool,
 ) -> Iterator[Block]:
     yield Sentence(
-        f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are of records"
+        f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are from your runs"
     )
     yield from notes(left_out)
     for table, rows in made:
@@ -315,7 +315,9 @@ def _blocks(
         if changes := list(_rank_changes(table, rows)):
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
-            yield Sentence(f"no record is of this table; its episodes: {table.run}", is_note=True)
+            yield Sentence(
+                f"no record of these runs belongs to this table. Run its episodes: {table.run}", is_note=True
+            )
     for number, table in enumerate(each for each in tables if each.missing):
         yield Sentence(f"Table {table.name}: not available: {table.missing}", is_apart=not number)
 
