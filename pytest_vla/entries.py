@@ -201,6 +201,25 @@ class SectionEntry:
 
 
 @dataclass(frozen=True)
+class PaperEntry:
+    """The declaration of a paper for ``pytest-vla report --paper=NAME`` and ``pytest-vla reproduce NAME``.
+
+    Attributes:
+        name: the paper's short name.
+        about: its topic, in one line.
+        load: names a `pytest_vla.reports.papers.Paper`.
+        has_models: whether some of its tables are about policies, so that ``--paper`` prints them.
+        origin: the package or module that declares it; set by pytest-vla.
+    """
+
+    name: str
+    about: str
+    load: str
+    has_models: bool = True
+    origin: str = ""
+
+
+@dataclass(frozen=True)
 class ImporterEntry:
     """The declaration of ``pytest-vla import NAME``.
 

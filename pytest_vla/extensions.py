@@ -18,6 +18,7 @@ from pytest_vla.entries import (
     ImporterEntry,
     ListEntry,
     MetricEntry,
+    PaperEntry,
     PolicyEntry,
     SectionEntry,
     SuiteEntry,
@@ -90,6 +91,11 @@ def sections() -> tuple[SectionEntry, ...]:
     """Return all parts of a report in their order."""
     found = _by_name("pytest_vla_sections", (SectionEntry,), "section of the report")
     return tuple(sorted(found.values(), key=lambda entry: entry.order))
+
+
+def papers() -> Mapping[str, PaperEntry]:
+    """Return all papers by name."""
+    return _by_name("pytest_vla_papers", (PaperEntry,), "paper")
 
 
 def importers() -> Mapping[str, ImporterEntry]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ImporterEntry,
         ListEntry,
         MetricEntry,
+        PaperEntry,
         PolicyEntry,
         SectionEntry,
         SuiteEntry,
@@ -63,6 +64,11 @@ def pytest_vla_metrics() -> "Sequence[MetricEntry]":  # type: ignore[empty-body]
 @hookspec
 def pytest_vla_sections() -> "Sequence[SectionEntry]":  # type: ignore[empty-body]
     """Return parts of ``pytest-vla report``."""
+
+
+@hookspec
+def pytest_vla_papers() -> "Sequence[PaperEntry]":  # type: ignore[empty-body]
+    """Return papers for ``pytest-vla report --paper`` and ``pytest-vla reproduce``."""
 
 
 @hookspec

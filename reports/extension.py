@@ -1,8 +1,8 @@
 """The parts of ``pytest-vla report`` that are no benchmark's own."""
 
-from pytest_vla.entries import SectionEntry
+from pytest_vla.entries import PaperEntry, SectionEntry
 
-_ON_REQUEST = ("evaluators", "time-to-success")
+_ON_REQUEST = ("evaluators", "time-to-success", "paper")
 
 # Of each its name, its module in `pytest_vla.reports`, its place on the page, and what it is about.
 _SECTIONS = (
@@ -16,6 +16,7 @@ _SECTIONS = (
     ("economy", "economy", 37, "hand path compared with the expert's"),
     ("evaluators", "evaluators", 38, "success under the step budget of each published evaluator, published numbers"),
     ("time-to-success", "time_to_success", 39, "steps to success, and whether two models differ in them"),
+    ("paper", "papers", 39, "a paper's tables, with --paper"),
     ("metrics", "further", 40, "metrics of packages and projects"),
 )
 
@@ -33,4 +34,13 @@ def pytest_vla_sections() -> list[SectionEntry]:
             on_request=name in _ON_REQUEST,
         )
         for name, module, place, about in _SECTIONS
+    ]
+
+
+def pytest_vla_papers() -> list[PaperEntry]:
+    """Return the papers that are of no suite."""
+    at = "pytest_vla.reports."
+    return [
+        PaperEntry("vla-uq", "uncertainty and quality metrics, arXiv 2507.17049", f"{at}labels:VLA_UQ"),
+        PaperEntry("vlatest", "VLATest's scenes, arXiv 2409.12894", f"{at}papers:VLATEST", has_models=False),
     ]

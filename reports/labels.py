@@ -4,27 +4,36 @@ In the layout of tables III, V and VII of arXiv 2507.17049.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
+from pytest_vla import extensions
+from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import (
     CLASSES,
     EFFECT_BANDS,
+    FEWEST,
     LARGE,
     MOST_EXACT,
     MOST_ORDERS,
     SIGNIFICANT,
     Correlation,
+    Discrimination,
     Labelled,
     LabelReport,
     Sign,
+    correlation_p,
+    effect_category,
     label_report,
 )
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
 from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.papers import Check, Checks, Paper, PublishedPaper, Row, Rows, printed, published_file
 from pytest_vla.reports.sections import Section
+from pytest_vla.util.documents import read_json
 from pytest_vla.util.text import counted
 
 _SIZES = tuple(
@@ -162,11 +171,7 @@ def labels_blocks(found: LabelReport) -> Iterator[Block]:
 def _row(one: Labelled) -> tuple[b.Cell, ...]:
     rho = one.correlation
     cells = (None, None, None) if rho is None else (rho.rho, rho.p, _band(rho))
-    effects = (
-        None if e is None else b.MarkedNumber(e.a12, f" {e.category or ''}".rstrip())
-        for e in one.against_failures.values()
-    )
-    return (one.metric, *cells, *effects)
+    return (one.metric, *cells, *map(_effect_cell, one.against_failures.values()))
 
 
 def _band(each: Correlation) -> str:
@@ -174,3 +179,80 @@ def _band(each: Correlation) -> str:
     if each.band is None:
         return f"- of {each.n}"
     return each.band if each.p < SIGNIFICANT else ""
+
+
+# The paper's tables of one's own models, and its printed numbers recomputed.
+
+_TABLES = "vla_uq_published_tables.json"
+
+
+def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+    """Return Tables II, III, V and VII of the records' models, and notes; rho has the paper's sign."""
+    if options.labels is None:
+        return {}, ["its tables are of labelled successes: --labels=FILE, which `pytest-vla label` writes"]
+    found = label_report(loaded.records, options.labels, "paper")
+    papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
+    tables: dict[str, list[Row]] = {"II": [], "III": [], "V": []}
+    columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
+    for model in found.models:
+        one = {each.metric: each for each in model.metrics}
+        counts = dict(zip(CLASSES, model.episodes, strict=True))
+        classes = [name.lower() for name in VLA_UQ.published.tables["II"].columns[3:]]
+        tables["II"].append((model.suite, model.model, sum(counts.values()), *(counts[name] for name in classes)))
+        rho = [one[name].correlation if name in one else None for name in columns]
+        tables["III"].append((model.suite, model.model, *(None if each is None else each.rho for each in rho)))
+        for quality in classes:
+            effects = [one[name].against_failures[quality] if name in one else None for name in columns]
+            tables["V"].append((model.suite, quality, model.model, *map(_effect_cell, effects)))
+    return {**tables, "VII": tables["V"]}, found.left_out
+
+
+def _effect_cell(effect: Discrimination | None) -> b.Cell:
+    return None if effect is None else b.MarkedNumber(effect.a12, f" {effect.category or ''}".rstrip())
+
+
+def _sums(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+    """Add up the classes of successes."""
+    for name, row in published.tables["II"].numbers():
+        yield Check(f"{name}: success", printed(row, "success"), sum(printed(row, each) for each in CLASSES))
+
+
+def _ps(published: PublishedPaper, data: Path | None) -> Iterator[Check]:
+    """Recompute p of each rho with its number of successes, beside p that were computed elsewhere."""
+    try:
+        known = read_json(published_file(_TABLES, data, "p of Table III that were computed elsewhere"))["table_III"]
+        why = ""
+    except (OSError, ValueError, KeyError) as error:
+        raise VlaError(f"{_TABLES} cannot be read: {error!r}") from error
+    except VlaError as error:
+        known, why = {}, f"the paper prints no p; {error}"
+    numbers = dict(published.tables["II"].numbers())
+    for name, row in published.tables["III"].numbers():
+        for metric, rho in list(row.items())[2:]:
+            if isinstance(rho, int | float):
+                p = correlation_p(float(rho), int(printed(numbers[name], "success")))
+                key = f"{row['suite']}|{row['model']}"
+                other = known[metric][key]["p"] if known else None
+                yield Check(f"{name} {metric}: p", other, p, 1e-9 * p, why)
+
+
+def _sizes(table: str) -> Checks:
+    """Return what recomputes the letters of A12, and which classes have too few episodes for one."""
+
+    def check(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+        numbers = {(row["suite"], row["model"]): row for _, row in published.tables["II"].numbers()}
+        for name, row in published.tables[table].numbers():
+            few = printed(numbers[row["suite"], row["model"]], str(row["class"])) < FEWEST
+            for metric, cell in list(row.items())[3:]:
+                letter = cell.mark.strip() if isinstance(cell, b.MarkedNumber) else b.NONE
+                found = b.NONE if few or not isinstance(cell, b.MarkedNumber) else effect_category(cell.value or 0.0)
+                yield Check(f"{name} {metric}: size", letter, found)
+
+    return check
+
+
+VLA_UQ = Paper(
+    Path(__file__).with_name("vla_uq.toml"),
+    _own_rows,
+    {"II": _sums, "III": _ps, "V": _sizes("V"), "VII": _sizes("VII")},
+)

@@ -47,7 +47,7 @@ def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert list(extensions.policies())[:3] == ["expert", "random", "tiny"]
     assert [entry.name for entry in extensions.sections()] == [
         "success", "robustness", "language", "safety", "looking", "foretelling", "labels", "economy",
-        "evaluators", "time-to-success", "metrics", "libero_pro", "libero_plus",
+        "evaluators", "time-to-success", "paper", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))
     assert dimensions == "pro layout background object light camera robot noise arena hazard language action"

@@ -13,6 +13,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     },
     "results": {
         "report": "report results beyond success rates: paraphrases, variations, failure types, benchmark tables",
+        "reproduce": "recompute the numbers that a paper prints, from published data",
         "export": "export a run's episodes as a table or a training data set",
         "site": "write a static site of runs for CI pages, which grows from job to job",
         "label": "rate the quality of a run's successes on a local page",

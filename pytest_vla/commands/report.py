@@ -93,6 +93,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="compare the run with a published number, such as pi05; adds --section=evaluators (default: none)",
     )
+    papers = ", ".join(name for name, entry in extensions.papers().items() if entry.has_models)
+    parser.add_argument(
+        "--paper",
+        metavar="NAME",
+        help=f"print a paper's tables, with the runs' models beside the published ones: {papers}; adds "
+        "--section=paper (default: none)",
+    )
+    parser.add_argument(
+        "--table", metavar="N", help="for --paper: one of its tables, such as 3 (default: all, and which are missing)"
+    )
+    parser.add_argument(
+        "--intervals", action="store_true", help="for --paper: with 95%% confidence intervals (default: without)"
+    )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument(
         "--backend", metavar="NAME", help="backend of the similarities (default: the best that has all pairs)"
@@ -213,8 +226,16 @@ def run(options: argparse.Namespace) -> None:
 
         print(json.dumps(report_schema(), indent=2))
         return
-    if options.published is not None:
-        options.section = [*(options.section or ()), "evaluators"]
+    for name, its_section in (("published", "evaluators"), ("paper", "paper")):
+        if getattr(options, name) is not None:
+            options.section = [*(options.section or ()), its_section]
+    given = {
+        "--table": options.table,
+        "--intervals": options.intervals,
+        "--section=paper": options.section == ["paper"],
+    }
+    if options.paper is None and (needs := next((name for name, each in given.items() if each), None)):
+        raise VlaError(f"{needs} requires --paper")
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()

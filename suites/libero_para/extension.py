@@ -1,6 +1,6 @@
 """LIBERO-Para's extension: its list of paraphrases, and the import of its evaluation's logs."""
 
-from pytest_vla.entries import ImporterEntry, ListEntry
+from pytest_vla.entries import ImporterEntry, ListEntry, PaperEntry
 
 _HERE = "pytest_vla.suites.libero_para"
 
@@ -19,3 +19,8 @@ def pytest_vla_importers() -> list[ImporterEntry]:
             "libero-para", "a folder of LIBERO-Para's eval0.json to eval9.json", f"{_HERE}.import_log:IMPORTER"
         )
     ]
+
+
+def pytest_vla_papers() -> list[PaperEntry]:
+    """Return the paper with its tables."""
+    return [PaperEntry("libero-para", "LIBERO-Para, arXiv 2603.28301", f"{_HERE}.report:PAPER")]

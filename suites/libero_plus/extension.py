@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_vla.entries import ListEntry, SectionEntry, SuiteEntry, VariationEntry
+from pytest_vla.entries import ListEntry, PaperEntry, SectionEntry, SuiteEntry, VariationEntry
 
 _HERE = "pytest_vla.suites.libero_plus"
 _FILES = ("task_classification.json",)
@@ -32,3 +32,8 @@ def pytest_vla_sections() -> list[SectionEntry]:
             "libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.report:section", 50, f"{_HERE}.report:schema"
         )
     ]
+
+
+def pytest_vla_papers() -> list[PaperEntry]:
+    """Return the paper with its tables."""
+    return [PaperEntry("libero-plus", "LIBERO-Plus, arXiv 2510.13626", f"{_HERE}.report:PAPER")]

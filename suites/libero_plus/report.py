@@ -12,10 +12,14 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS, Interval, Unit, rate_intervals
+from pytest_vla.metrics.composition import DimensionPair, pooled_compositions
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import percent, percents, rate_table, reasons_text
+from pytest_vla.metrics.robustness import Varied, varied_models
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.metrics.statistics import chi_square_p
 from pytest_vla.metrics.success import SuccessRate, success_rate
+from pytest_vla.plan.case import UPSTREAM
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records import counting
 from pytest_vla.records.record import Record
@@ -35,6 +39,7 @@ from pytest_vla.reports.json_schema import (
     row,
 )
 from pytest_vla.reports.loaded import Loaded, unfinished_of
+from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.reports.robustness import NOT_A_DOSE
 from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_plus.names import CATEGORIES, SUB_DIMENSIONS, SUITES, PlusTask, parse_name
@@ -505,3 +510,79 @@ def _section_unavailable(suites: Iterable[str], protocol: str, data: Path | None
     except VlaError:
         # The list is nowhere, or not as it should be: pytest says so where it is to be run.
         return None
+
+
+# The paper's tables of one's own models, and its printed numbers recomputed.
+
+
+def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+    """Return Tables 6, 7, 8 and 10 of the records' models, and notes.
+
+    A row of Table 10 is of all episodes that were run; its total is that of the whole list if it was run whole, or as
+    if it had been, see `Weighted`.
+    """
+    tables: dict[str, list[Row]] = {"6": [], "7": [], "8": [], "10": []}
+    left_out = []
+    for rates in plus_rates(loaded.records):
+        model = _named(rates.model, rates.protocol)
+        left_out += [f"{model}: {text}" for text in rates.left_out]
+        weighted = rates.of_list[TOTAL]
+        total: Cell = rate_cell(rates.total) if rates.is_whole else None
+        if total is None and weighted is not None:
+            total = GroundingEstimate(100 * weighted.rate, percents(weighted.interval))
+        if total is None:
+            left_out.append(f"{model}: no total, as only a part of the list was run")
+        for suite in dict.fromkeys(suite for _, suite in rates.suites):
+            of_suite = [rates.suites.get((name, suite)) for name in DIMENSIONS]
+            numbers = [0 if rate is None else rate.counted for rate in of_suite]
+            tables["6"].append((suite, model, *numbers, sum(numbers)))
+        tables["10"].append((model, *map(rate_cell, rates.dimensions.values()), total))
+    for model, pairs in _pairs(loaded):
+        for pair in pairs:
+            rates_of = [100 * rate for rate in pair.rates]
+            tables["7"].append((model, *pair.dimensions, *rates_of, 100 * pair.product))
+            gap = None if pair.gap is None else GroundingEstimate(pair.gap, pair.gap_interval)
+            tables["8"].append((model, *pair.dimensions, gap, pair.chi_square, pair.p))
+    return tables, left_out
+
+
+def _named(model: str, protocol: str) -> str:
+    return f"{model} ({protocol})" if protocol == UPSTREAM else model
+
+
+def _pairs(loaded: Loaded) -> Iterator[tuple[str, Sequence[DimensionPair]]]:
+    """Yield each model with its pairs of dimensions over all suites, as Table 7 pools them."""
+    models: dict[str, list[Varied]] = {}
+    for each in varied_models(loaded.records):
+        models.setdefault(_named(each.model, each.protocol), []).append(each)
+    yield from ((model, pooled_compositions(some)) for model, some in models.items())
+
+
+def _counts(published: PublishedPaper, _data: Path | None) -> Iterator[Check]:
+    """Count the list's tasks beside what Table 6 prints."""
+    counts = task_counts()
+    for _, line in published.tables["6"].numbers():
+        suite = str(line["suite"])
+        own = {name.capitalize(): counts[name, suite] for name in DIMENSIONS}
+        for name, number in {**own, "Total": sum(own.values())}.items():
+            yield Check(f"{suite}: {name}", printed(line, name), number)
+
+
+def _totals(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+    """Recompute Table 10's totals from its dimensions, each weighed by its tasks: both are printed to a tenth."""
+    weights = {name.capitalize(): count for name, count in dimension_counts().items()}
+    for model, line in published.tables["10"].numbers():
+        total = fsum(printed(line, name) * weight for name, weight in weights.items()) / sum(weights.values())
+        yield Check(f"{model}: Total", printed(line, "Total"), total, 0.1)
+
+
+def _chi_squares(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+    """Recompute the p that Table 8 prints from its chi-square, which is printed to a tenth."""
+    for name, line in published.tables["8"].numbers():
+        statistic, p = printed(line, "chi-square"), printed(line, "p")
+        widest = chi_square_p(statistic - 0.05) - chi_square_p(statistic)
+        yield Check(f"{name}: p", p, chi_square_p(statistic), widest + 5e-10)
+    yield Check("chi-squares of all pairs, from Table 7", None, None, why="no file with the rates of Table 7 is public")
+
+
+PAPER = Paper(Path(__file__).with_name("published.toml"), _own_rows, {"6": _counts, "8": _chi_squares, "10": _totals})

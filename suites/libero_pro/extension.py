@@ -1,6 +1,6 @@
 """LIBERO-PRO's extension: its kinds of variation, its report tables, and a command."""
 
-from pytest_vla.entries import CommandEntry, SectionEntry, VariationEntry
+from pytest_vla.entries import CommandEntry, PaperEntry, SectionEntry, VariationEntry
 
 _HERE = "pytest_vla.suites.libero_pro"
 _FILES = ("ood_object.yaml", "ood_spatial_relation.yaml", "ood_language.yaml", "ood_task.yaml", "ood_environment.yaml")
@@ -22,3 +22,8 @@ def pytest_vla_commands() -> list[CommandEntry]:
     """Return the command ``pytest-vla coverage``."""
     about = "which of LIBERO-PRO's varied tasks can be run, and why the others cannot"
     return [CommandEntry("coverage", about, f"{_HERE}.coverage:COMMAND")]
+
+
+def pytest_vla_papers() -> list[PaperEntry]:
+    """Return the paper with its tables."""
+    return [PaperEntry("libero-pro", "LIBERO-PRO, arXiv 2510.03827", f"{_HERE}.report:PAPER")]

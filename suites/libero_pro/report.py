@@ -4,9 +4,12 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import rate_table, reasons_text
 from pytest_vla.metrics.robustness import dimension_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
@@ -30,6 +33,8 @@ from pytest_vla.reports.json_schema import (
     row as json_row,
 )
 from pytest_vla.reports.loaded import Loaded, unfinished_of
+from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Rows, printed
+from pytest_vla.reports.papers import Row as PaperRow
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
 
@@ -410,3 +415,41 @@ def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
         unfinished = unfinished_of(own, loaded)
         found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn_in(own)))
     return tuple(found)
+
+
+# The paper's tables of one's own models, and its printed numbers recomputed.
+
+
+def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+    """Return Tables 2 to 5 of the records' models, the mean over their columns, and notes."""
+    tables: dict[str, list[PaperRow]] = {"2-5": [], "leaderboard": []}
+    left_out: list[str] = []
+    for each in make_pro(loaded):
+        model = each.table.model
+        left_out += [f"{model}: {text}" for text in each.left_out]
+        known = [rate for row in each.table.suites for name in COLUMNS if (rate := row.rates[name]) and rate.counted]
+        for row in each.table.suites:
+            tables["2-5"].append((row.name, model, *(_share(row.rates[name]) for name in (ORIGINAL, *COLUMNS))))
+        if len(known) == len(COLUMNS) * len(_SUITES):
+            tables["leaderboard"].append((model, fmean(rate.rate or 0.0 for rate in known)))
+    return tables, left_out
+
+
+_SUITES = ("libero_goal", "libero_spatial", "libero_10", "libero_object")
+
+
+def _share(rate: SuccessRate | None) -> Cell:
+    return None if rate is None or rate.rate is None else GroundingEstimate(rate.rate, rate.interval)
+
+
+def _means(published: PublishedPaper, _data: Path | None) -> Iterator[Check]:
+    """Recompute the leaderboard's totals, the means of its columns; all are printed to a hundredth."""
+    columns: dict[str, list[float]] = {}
+    for _, line in published.tables["2-5"].numbers():
+        some = [cell for name in COLUMNS if isinstance(cell := line[name], float)]
+        columns.setdefault(str(line["model"]), []).extend(some)
+    for model, line in published.tables["leaderboard"].numbers():
+        yield Check(f"{model}: Total", printed(line, "Total"), fmean(columns[model]), 0.01)
+
+
+PAPER = Paper(Path(__file__).with_name("published.toml"), _own_rows, {"leaderboard": _means})

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_vla.entries import SuiteEntry, VariationEntry, WorkspaceEntry
+from pytest_vla.entries import PaperEntry, SuiteEntry, VariationEntry, WorkspaceEntry
 
 _HERE = "pytest_vla.suites.vla_arena"
 _HOME = "vla_arena"
@@ -50,3 +50,8 @@ def pytest_vla_variations() -> list[VariationEntry]:
         VariationEntry("vla_arena", "VLA-Arena's visual levels", f"{_HERE}.variations:KINDS", 80),
         VariationEntry("vla_arena_hazards", "tasks without their hazards", f"{_HERE}.variations:HAZARD_KINDS", 81),
     ]
+
+
+def pytest_vla_papers() -> list[PaperEntry]:
+    """Return the paper with its tables."""
+    return [PaperEntry("vla-arena", "VLA-Arena", f"{_HERE}.report:PAPER")]

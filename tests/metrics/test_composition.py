@@ -19,7 +19,7 @@ from pytest_vla.metrics.composition import (
     quartets,
 )
 from pytest_vla.metrics.robustness import Varied, varied_models
-from pytest_vla.metrics.statistics import chi_square, chi_square_p, holm, wilson_interval
+from pytest_vla.metrics.statistics import chi_square, holm, wilson_interval
 from pytest_vla.records.record import Record
 from tests.support.examples import scaled
 from tests.support.varied import varied
@@ -219,10 +219,9 @@ def test_the_printed_chi_square_is_scipys_default_for_success_counts() -> None:
     assert printed_chi_square(0, 0, 0, 0) is None
 
 
-def test_of_its_printed_chi_square_and_p() -> None:
-    """Its Env and Camera: 26.1 with p = 3.33e-07, the one pair of numbers of these tables that is known here."""
-    assert chi_square_p(26.1) == pytest.approx(3.33e-07, rel=0.03), "26.05 gives it, which rounds to 26.1"
-    # With 97.1% benign, 2,000 episodes each, and any singles, a joint rate gives it: the statistic is within reach.
+def test_its_printed_chi_square_is_within_reach() -> None:
+    """Its Env and Camera, the one pair of numbers of these tables that is known here: the statistic is within reach."""
+    # With 97.1% benign, 2,000 episodes each, and any singles, a joint rate gives it.
     for first, second in ((0.93, 0.56), (0.75, 0.56)):
         joints = np.linspace(0.2, first * second / 0.971, 400)
         found = [printed_chi_square(0.971, first, second, float(joint)) or 0.0 for joint in joints]

@@ -19,17 +19,15 @@ from pytest_vla.metrics.pride import (
     OBJECT_TYPES,
     ParaphraseOutcome,
     Pride,
-    PrideGroup,
     alpha_sweep,
     group,
-    grouped,
     paraphrase_distance,
     paraphrase_weight,
     pride,
     pride_table,
 )
 from pytest_vla.suites.libero_para.variations import published_outcomes, read_para_log
-from tests.support.data import data_root, golden
+from tests.support.data import data_root
 
 SHARES = st.floats(min_value=0, max_value=1)
 CELLS = [(o, a) for o in OBJECT_TYPES for a in ACTION_TYPES if (o, a) != ("none", "none")]
@@ -260,28 +258,3 @@ def test_marginals_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
 
 
 # What the paper prints
-
-
-def test_the_printed_distances_of_cells() -> None:
-    printed = json.loads(golden("libero_para_published.json").read_text(encoding="utf-8"))["text"]
-    published = load_published(para_data() / "libero_para_metadata.csv")
-    rows = [
-        outcome(True, r.keyword, r.structural, object_type=r.object_type, action_type=r.action_type)
-        for r in published.rows
-    ]
-    cells = grouped(rows, lambda each: (each.object_type, each.action_type))
-    words = grouped(rows, lambda each: (each.object_type, each.action_type), alpha=1.0)
-    assert len(cells) == 43
-    habitual = "same_polarity_habitual"
-    assert round(cells[habitual, "question_directive"].pd, 2) == printed["fig5 SP-habitual x Question PD"]
-    assert round(words[habitual, "hint"].pd, 2) == printed["fig11 SP-habitual x Hint 1-SK"]
-    counts = Counter(part.n for part in cells.values())
-    assert (sum(part.n for part in cells.values()), counts[100], max(counts)) == (4092, 19, 100)
-
-
-def test_the_printed_overestimations_follow_from_the_printed_rates() -> None:
-    rows = json.loads(golden("libero_para_published.json").read_text(encoding="utf-8"))["table3_SR_PRIDE_over"]
-    assert len(rows) == 7
-    for sr, printed_pride, over in rows.values():
-        # All three are rounded to a tenth.
-        assert PrideGroup(1, sr, 0.2, printed_pride).overestimation == pytest.approx(over, abs=0.2)

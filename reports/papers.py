@@ -1,0 +1,482 @@
+"""A paper's tables: one's own models in its layout, beside the rows that it prints; and its numbers, recomputed.
+
+A paper is declared by a TOML file (see ``suites/libero_para/published.toml``), by a function that gives rows of records
+for its tables, and by functions that recompute its numbers. Layout, marking, order and formats are the same for all.
+"""
+
+import argparse
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_vla import extensions
+from pytest_vla.entries import PaperEntry
+from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.vlatest import scene_file
+from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.plan.manifests import given_folders
+from pytest_vla.reports import json_schema as j
+from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Medium, Sentence, Table, notes
+from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.sections import Section
+from pytest_vla.reports.text import first_few
+from pytest_vla.util.documents import read_toml
+from pytest_vla.util.text import counted, did_you_mean, printable
+
+Row = tuple[Cell, ...]
+Rows = Mapping[str, Sequence[Row]]
+"""Rows by table. A row has the first columns of its table; columns that it lacks are empty."""
+
+Verdict = Literal["equals", "differs", "known", "cannot"]
+"""``known`` is a difference that the paper's declaration explains."""
+
+ROUNDING = 1e-9
+
+PUBLISHED, OWN = "published", "own"
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of a paper.
+
+    Attributes:
+        name: its number, or a range of numbers such as ``2-5``.
+        title: what it shows, and the unit.
+        columns: their titles.
+        rows: what the paper prints.
+        names: how many columns, from the left, hold names.
+        form: of its numbers, as `format` takes it.
+        forms: of columns whose numbers have another form, by their titles.
+        beside: columns that a terminal leaves out, as the table would be too wide.
+        sort: the column by which rows fall; empty to keep the paper's order.
+        ranks: two columns whose ranks are compared; empty for none.
+        known: why a recomputed number differs, by the number's name or the end of it after a colon.
+        missing: why it cannot be made of records; empty if it can.
+        run: the command that runs its episodes.
+    """
+
+    name: str
+    title: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    names: int = 1
+    form: str = ".1f"
+    forms: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    sort: str = ""
+    ranks: tuple[str, ...] = ()
+    known: Mapping[str, str] = field(default_factory=dict)
+    missing: str = ""
+    run: str = ""
+
+    def column(self, name: str) -> Column:
+        """Return the column of numbers with a title."""
+        medium: Medium = "page" if name in self.beside else "all"
+        return Column(name, self.forms.get(name, self.form), is_optional=True, medium=medium)
+
+    def is_named(self, text: str) -> bool:
+        """Whether a text names it, or one of its numbers."""
+        first, _, last = self.name.partition("-")
+        inside = last.isdigit() and text.isdigit() and int(first) <= int(text) <= int(last)
+        return inside or text.lower() == self.name.lower()
+
+    def numbers(self) -> Iterator[tuple[str, dict[str, Cell]]]:
+        """Yield the printed rows: their names, joined, and their numbers by column."""
+        for row in self.rows:
+            yield " ".join(map(str, row[: self.names])), dict(zip(self.columns, row, strict=False))
+
+
+@dataclass(frozen=True)
+class PublishedPaper:
+    """What a paper prints.
+
+    Attributes:
+        source: where the numbers were read.
+        tables: by name, in the paper's order.
+        figures: numbers of its text and figures, by name.
+        further: other tables of the file.
+    """
+
+    source: str
+    tables: Mapping[str, PublishedTable]
+    figures: Mapping[str, float]
+    further: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A number of a paper, and the same one recomputed.
+
+    Attributes:
+        name: of the number.
+        published: as printed; None if the paper has it in a form that is not known here.
+        found: recomputed; None if that cannot be done.
+        within: the largest difference that rounding explains.
+        why: why it cannot be recomputed, or may differ.
+    """
+
+    name: str
+    published: float | str | None
+    found: float | str | None
+    within: float = 0.0
+    why: str = ""
+
+    def verdict(self, known: Mapping[str, str]) -> tuple[Verdict, str]:
+        """Return the verdict, and its reason if it has one."""
+        if self.found is None or self.published is None:
+            return "cannot", self.why
+        if isinstance(self.published, str) or isinstance(self.found, str):
+            is_equal = self.published == self.found
+        else:
+            is_equal = abs(self.found - self.published) <= self.within + ROUNDING
+        if is_equal:
+            return "equals", ""
+        why = self.why or next((text for name, text in known.items() if f": {self.name}".endswith(f": {name}")), "")
+        return ("known" if why else "differs"), why
+
+
+Checks = Callable[[PublishedPaper, Path | None], Iterable[Check]]
+"""Recomputes numbers, given what the paper prints and the user's data folder. Raises VlaError if data is missing."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, as `pytest_vla.entries.PaperEntry.load` names it.
+
+    Attributes:
+        file: the TOML file with what it prints.
+        rows: gives the rows of records by table, and notes on what is not in them; None if no table is of records.
+        checks: by table, or another name, what recomputes its numbers.
+    """
+
+    file: Path
+    rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[str]]] | None
+    checks: Mapping[str, Checks]
+
+    @property
+    def published(self) -> PublishedPaper:
+        """What it prints. Raises VlaError if the file is not as it should be."""
+        return published_paper(self.file)
+
+
+@cache
+def published_paper(file: Path) -> PublishedPaper:
+    """Read what a paper prints. Raises VlaError if the file cannot be read or has other keys than expected."""
+    try:
+        table = read_toml(file)
+        run, source = table.pop("run", ""), table.pop("source")
+        figures = table.pop("figures", {})
+        tables = {name: _published_table(name, {"run": run, **each}) for name, each in table.pop("tables", {}).items()}
+        return PublishedPaper(source, tables, figures, table)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise VlaError(
+            f"{file}: {error!r}; expected a paper's tables as in suites/libero_para/published.toml"
+        ) from error
+
+
+def _published_table(name: str, given: Mapping[str, Any]) -> PublishedTable:
+    columns = tuple(given.get("columns", ()))
+    rows = [tuple(map(_cell, row)) for row in given.get("rows", ())]
+    if wide := next((row for row in rows if len(row) > len(columns)), None):
+        raise ValueError(f"table {name}: {wide} has more cells than the {len(columns)} columns")
+    padded = tuple((*row, *(None,) * (len(columns) - len(row))) for row in rows)
+    texts = {key: tuple(given.get(key, ())) for key in ("ranks", "beside")}
+    return PublishedTable(name, **{**given, **texts, "columns": columns, "rows": padded})
+
+
+def printed(row: Mapping[str, Cell], column: str) -> float:
+    """Return a printed number of a row. Raises VlaError if the cell has none."""
+    value = _number(row[column])
+    if value is None:
+        raise VlaError(f"{column}: {row[column]!r} is no number")
+    return value
+
+
+def _cell(value: Any) -> Cell:
+    """Return a cell of the file: ``-`` is nothing, and a number with letters behind it is one with a mark."""
+    if value == NONE:
+        return None
+    if isinstance(value, str) and (marked := re.fullmatch(r"(-?[0-9.]+)( [a-zA-Z]+)", value)):
+        return MarkedNumber(float(marked[1]), marked[2])
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is no text and no number")
+    return value
+
+
+def paper_named(name: str) -> tuple[PaperEntry, Paper]:
+    """Return a paper by its name. Raises VlaError if there is none, with the closest names."""
+    known = extensions.papers()
+    if name not in known:
+        raise VlaError(
+            f"there is no paper {printable(repr(name)[:80])}.{did_you_mean(name, known)} Papers: {', '.join(known)}"
+        )
+    return known[name], extensions.load(known[name])
+
+
+def tables_named(name: str, text: str | None, known: Mapping[str, PublishedTable]) -> list[PublishedTable]:
+    """Return the tables that a text names, or all without one. Raises VlaError if there is none."""
+    found = [table for table in known.values() if text is None or table.is_named(text)]
+    if not found:
+        raise VlaError(
+            f"{name}: there is no table {printable(repr(text)[:80])} here. Tables: {', '.join(known) or 'none'}"
+        )
+    return found
+
+
+# Tables of records, beside what is printed.
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section with a paper's tables, or None without ``--paper``.
+
+    Raises:
+        VlaError: there is no such paper or table, or no record is of it; names the command that runs its episodes.
+    """
+    name = getattr(options, "paper", None)
+    if name is None:
+        return None
+    entry, paper = paper_named(name)
+    if paper.rows is None:
+        raise VlaError(
+            f"--paper={name}: no table of it is about a policy's episodes. Use `pytest-vla reproduce {name}`"
+        )
+    tables = tables_named(f"--paper={name}", options.table, paper.published.tables)
+    if options.table is not None and all(each.missing for each in tables):
+        raise VlaError(f"Table {tables[0].name} of {name} is not available: {tables[0].missing}")
+    rows, left_out = paper.rows(loaded, options)
+    if not any(rows.get(each.name) for each in tables):
+        what = "its tables" if options.table is None else f"Table {options.table}"
+        run = dict.fromkeys(each.run for each in tables if not each.missing)
+        lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
+        raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
+    made = [(table, _joined(table, rows.get(table.name, ()))) for table in tables if not table.missing]
+    shown = {"name": name, "source": paper.published.source, "left_out": list(left_out)}
+    return Section(
+        lambda: _blocks(entry, paper.published, tables, made, left_out, bool(getattr(options, "intervals", False))),
+        {"paper": {**shown, "tables": [_as_json(*each) for each in made]}},
+        {},
+        title=entry.about,
+    )
+
+
+Made = tuple[PublishedTable, list[tuple[str, Row]]]
+"""A table, and its rows in their order, each with `PUBLISHED` or `OWN`."""
+
+
+def _joined(table: PublishedTable, own: Iterable[Row]) -> list[tuple[str, Row]]:
+    """Return published and own rows: sorted if the paper sorts them, or each own row below those it stands beside."""
+    width = len(table.columns)
+    found = [(PUBLISHED, row) for row in table.rows] + [(OWN, (*row, *(None,) * (width - len(row)))) for row in own]
+    if table.sort:
+        place = table.columns.index(table.sort)
+        return sorted(found, key=lambda each: -_or(_number(each[1][place]), -inf))
+    beside = list(dict.fromkeys(row[: table.names - 1] for _, row in found))
+    return sorted(found, key=lambda each: beside.index(each[1][: table.names - 1]))
+
+
+def _number(cell: Cell) -> float | None:
+    if isinstance(cell, GroundingEstimate | MarkedNumber):
+        return cell.value
+    return float(cell) if isinstance(cell, int | float) else None
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
+
+
+def _blocks(
+    entry: PaperEntry,
+    published: PublishedPaper,
+    tables: Sequence[PublishedTable],
+    made: Sequence[Made],
+    left_out: Sequence[str],
+    with_intervals: bool,
+) -> Iterator[Block]:
+    yield Sentence(
+        f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are from your runs"
+    )
+    yield from notes(left_out)
+    for table, rows in made:
+        columns = (
+            *map(Column, table.columns[: table.names]),
+            Column("from"),
+            *map(table.column, table.columns[table.names :]),
+        )
+        cells = tuple(
+            (*row[: table.names], mark, *(cell if with_intervals else _plain(cell) for cell in row[table.names :]))
+            for mark, row in rows
+        )
+        yield Table(f"Table {table.name}. {table.title}", columns, cells, f"table-{table.name}", names=table.names + 1)
+        if changes := list(_rank_changes(table, rows)):
+            yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
+        if not any(mark == OWN for mark, _ in rows):
+            yield Sentence(
+                f"no record of these runs belongs to this table. Run its episodes: {table.run}", is_note=True
+            )
+    for number, table in enumerate(each for each in tables if each.missing):
+        yield Sentence(f"Table {table.name}: not available: {table.missing}", is_apart=not number)
+
+
+def _plain(cell: Cell) -> Cell:
+    return cell.value if isinstance(cell, GroundingEstimate) else cell
+
+
+def _rank_changes(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterator[str]:
+    """Yield the models whose ranks by two columns differ, the largest number being first."""
+    if not table.ranks:
+        return
+    ranks = []
+    for name in table.ranks:
+        values = [_or(_number(row[table.columns.index(name)]), -inf) for _, row in rows]
+        ranks.append([1 + sum(other > value for other in values) for value in values])
+    for (_, row), first, second in zip(rows, *ranks, strict=True):
+        if first != second:
+            yield f"{row[0]} {first} -> {second}"
+
+
+def _as_json(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "title": table.title,
+        "columns": list(table.columns),
+        "rows": [
+            {
+                "from": mark,
+                "cells": [_number(cell) if _number(cell) is not None else cell for cell in row],
+                "marks": [cell.mark.strip() if isinstance(cell, MarkedNumber) else "" for cell in row],
+                "intervals": [_interval(cell) for cell in row],
+            }
+            for mark, row in rows
+        ],
+    }
+
+
+def _interval(cell: Cell) -> list[float] | None:
+    interval = cell.interval if isinstance(cell, GroundingEstimate) else None
+    return None if interval is None else list(interval)
+
+
+def schema() -> j.SectionSchema:
+    """Return the schema of the key ``paper``."""
+    cell = j.Shape({"type": ["string", "number", "null"]})
+    rows = j.row({
+        "from": j.one_of(PUBLISHED, OWN), "cells": j.listed(cell), "marks": j.listed(j.TEXT),
+        "intervals": j.listed(j.INTERVAL),
+    })  # fmt: skip
+    table: j.Keys = {"table": j.TEXT, "title": j.TEXT, "columns": j.listed(j.TEXT), "rows": j.listed(rows)}
+    paper: j.Keys = {
+        "name": j.TEXT, "source": j.TEXT, "left_out": j.listed(j.TEXT), "tables": j.listed(j.row(table)),
+    }  # fmt: skip
+    return j.SectionSchema({"paper": j.row(paper)}, {})
+
+
+# Numbers, recomputed.
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The recomputed numbers of one table: each with its verdict and the reason for it."""
+
+    table: str
+    checks: tuple[tuple[Check, Verdict, str], ...]
+
+    def count(self, *verdicts: Verdict) -> int:
+        """Count numbers with one of the verdicts."""
+        return sum(verdict in verdicts for _, verdict, _ in self.checks)
+
+
+def reproduce(name: str, table: str | None = None, data: Path | None = None) -> Iterator[Reproduced]:
+    """Recompute the numbers that a paper prints, table by table.
+
+    Args:
+        name: the paper's.
+        table: one of its tables, or None for all.
+        data: a folder with published data, beside ``PYTEST_VLA_DATA``.
+
+    Raises:
+        VlaError: there is no such paper or table, or what `table` needs is not there.
+    """
+    _, paper = paper_named(name)
+    published = paper.published
+    known = {each: published.tables.get(each, PublishedTable(each)) for each in paper.checks}
+    for each in tables_named(name, table, known):
+        try:
+            found = list(paper.checks[each.name](published, data))
+        except VlaError as error:
+            if table is not None:
+                raise
+            found = [Check("all", None, None, why=str(error))]
+        yield Reproduced(each.name, tuple((check, *check.verdict(each.known)) for check in found))
+
+
+def reproduced_blocks(name: str, found: Sequence[Reproduced]) -> Iterator[Block]:
+    """Yield a table for each of a paper's tables, and the sum of the verdicts."""
+    for each in found:
+        rows = tuple(
+            (check.name, _shown(check.published), _shown(check.found), _verdict_text(check, verdict))
+            for check, verdict, _ in each.checks
+        )
+        columns = (Column("number"), Column("published"), Column("recomputed"), Column("", is_left=True))
+        yield Table(f"{name}, {each.table}", columns, rows, f"table-{each.table}")
+        reasons: dict[str, list[str]] = {}
+        for check, _, why in each.checks:
+            reasons.setdefault(why, []).append(check.name)
+        yield from notes(f"{first_few(some, 4)}: {why}" for why, some in reasons.items() if why)
+    sums = {verdict: sum(each.count(verdict) for each in found) for verdict in ("equals", "known", "differs", "cannot")}
+    yield Sentence(
+        f"{name}: {counted(sum(sums.values()), 'number')}: {sums['equals']} equal, {sums['known']} differ for a known "
+        f"reason, {sums['differs']} differ without one, {sums['cannot']} cannot be recomputed",
+        is_apart=True,
+    )
+
+
+def _shown(value: float | str | None) -> Cell:
+    # Digests are long, and their beginnings are enough to tell them apart.
+    return value[:12] if isinstance(value, str) else None if value is None else f"{value:.6g}"
+
+
+def _verdict_text(check: Check, verdict: Verdict) -> str:
+    if verdict in ("cannot", "equals"):
+        return verdict
+    numbers = (check.found, check.published)
+    if not all(isinstance(each, int | float) for each in numbers):
+        return "differs"
+    return f"differs by {float(check.found or 0) - float(check.published or 0):.3g}"
+
+
+def published_file(name: str, data: Path | None, what: str) -> Path:
+    """Return a file of published data: in the data folders, in folders in them, or in ``golden`` beside them.
+
+    Args:
+        name: the file's, which may begin with a folder's.
+        data: a folder, beside ``PYTEST_VLA_DATA``.
+        what: what it holds, for the error.
+
+    Raises:
+        VlaError: there is none.
+    """
+    for folder in given_folders(data):
+        places = [folder / name, *sorted(folder.glob(f"*/{name}"))]
+        places += [parent / "golden" / name for parent in (folder, folder.parent, folder.parent.parent)]
+        for place in places:
+            if place.exists():
+                return place
+    raise VlaError(f"needs {name}, {what}: give its folder by --data or PYTEST_VLA_DATA")
+
+
+# VLATest's scene files, from their seeds.
+
+
+def _scene_digests(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+    for name, digest in published.further["scenes"].items():
+        task, number, most, seed = re.fullmatch(r"t-(.+)_n-(\d+)_o-m(\d+)_s-(\d+)", name).groups()  # type: ignore[union-attr]
+        made = scene_file(task, int(seed), int(number), int(most))
+        yield Check(f"{name}.json", digest, hashlib.sha256(made.encode()).hexdigest())
+
+
+VLATEST = Paper(Path(__file__).with_name("vlatest.toml"), None, {"scenes": _scene_digests})

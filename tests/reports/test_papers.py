@@ -1,0 +1,377 @@
+"""Papers' tables beside one's own models, and their numbers recomputed: what is printed is upstream's goldens'."""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from pytest_vla.cli import main
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.pride import PrideGroup
+from pytest_vla.records.record import Record
+from pytest_vla.reports import papers
+from pytest_vla.reports.blocks import Cell, MarkedNumber
+from pytest_vla.reports.papers import Check, paper_named, published_paper, reproduce
+from pytest_vla.suites.libero_para import report as para_report
+from pytest_vla.suites.libero_plus.report import dimension_counts
+from tests.support.data import golden
+from tests.support.libero_para import published_csv
+from tests.support.libero_plus import PLAIN, STOVE, episode
+from tests.support.libero_pro import record
+from tests.support.paraphrased import ENDS, para_record, paraphrased, path_to
+from tests.support.reports import report, write
+from tests.support.safety import model_that_touches
+from tests.support.varied import varied
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+
+
+def rows_of(paper: str, table: str) -> list[tuple[Cell, ...]]:
+    return [tuple(row) for row in paper_named(paper)[1].published.tables[table].rows]
+
+
+def own(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, list[list[Any]]]:
+    """The rows of records by table."""
+    report("--format=json", *arguments)
+    found = json.loads(capsys.readouterr().out)["paper"]["tables"]
+    return {each["table"]: [row["cells"] for row in each["rows"] if row["from"] == "own"] for each in found}
+
+
+# What is printed
+
+
+def test_what_libero_para_prints_is_the_goldens() -> None:
+    printed = json.loads(golden("libero_para_published.json").read_text(encoding="utf-8"))
+    for name, key in (
+        ("2", "table2_goal_para_drop"),
+        ("3", "table3_SR_PRIDE_over"),
+        ("4", "table4_SR_near_far_farpct"),
+    ):
+        assert {row[0]: list(row[1:]) for row in rows_of("libero-para", name)} == printed[key]
+    found = {row[0]: [list(row[1:5]), list(row[5:])] for row in rows_of("libero-para", "16")}
+    assert found == printed["table16_near_far_max_p99_p95_p90"]
+    fig5, fig11, _ = paper_named("libero-para")[1].published.figures.values()
+    assert fig5 == printed["text"]["fig5 SP-habitual x Question PD"]
+    assert fig11 == printed["text"]["fig11 SP-habitual x Hint 1-SK"]
+
+
+def test_what_vla_uq_prints_is_the_goldens() -> None:
+    printed = json.loads(golden("vla_uq_published_tables.json").read_text())
+    for suite, model, *counts in rows_of("vla-uq", "II"):
+        told = printed["table_II"][suite][model]
+        assert counts == [told[name] for name in ("success", "high", "medium", "low")]
+    metrics = paper_named("vla-uq")[1].published.tables["III"].columns[2:]
+    for suite, model, *rhos in rows_of("vla-uq", "III"):
+        told = [printed["table_III"][name][f"{suite}|{model}"] for name in metrics]
+        assert rhos == [None if each is None else each["rho"] for each in told]
+    for table in ("V", "VII"):
+        for suite, quality, _, *cells in rows_of("vla-uq", table):
+            told = [printed[f"table_{table}"][name][f"{suite}|{str(quality).capitalize()}"] for name in metrics]
+            assert cells == [None if e is None else MarkedNumber(e["A12"], f" {e['d_cat']}") for e in told]
+
+
+def test_what_vlatest_and_vla_arenas_code_give_is_the_goldens() -> None:
+    files = json.loads(golden("vlatest_scenes.json").read_bytes())["files"]
+    scenes = paper_named("vlatest")[1].published.further["scenes"]
+    assert {f"{name}.json": digest for name, digest in scenes.items()} == {
+        n: e["sha256_file"] for n, e in files.items()
+    }
+    charged = json.loads(golden("vla_arena").joinpath("noop30.json").read_bytes())
+    hazards = {name.partition("/")[2]: each for name, each in charged.items() if name.startswith("safety_hazard")}
+    idle = paper_named("vla-arena")[1].published.further["idle"]
+    assert idle == {name: sum(each["cost_per_step"]) for name, each in hazards.items() if each["builds"]}
+
+
+# Recomputed
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "equal", "known", "cannot"),
+    [
+        ("libero-para", None, 116, 1, 3),
+        ("libero-plus", None, 33, 11, 1),
+        ("libero-pro", None, 6, 0, 0),
+        ("vla-arena", "1", 6, 0, 0),
+        pytest.param("vla-arena", "idle", 6, 2, 0, marks=pytest.mark.slow),
+        ("vla-uq", None, 470, 0, 0),
+        ("vlatest", None, 4, 0, 0),
+    ],
+)
+def test_printed_numbers_are_recomputed(
+    paper: str, table: str | None, equal: int, known: int, cannot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = published_csv().parents[1]
+    golden("vla_uq_published_tables.json")
+    monkeypatch.setenv("PYTEST_VLA_DATA", f"{root / 'libero_para'}:{root / 'vla_arena'}:{root / 'libero'}")
+    found = list(reproduce(paper, table))
+    counts = [sum(each.count(name) for each in found) for name in ("equals", "known", "differs", "cannot")]
+    assert counts == [equal, known, 0, cannot] or (table == "idle" and counts == [equal + known, 0, 0, 0])
+
+
+def test_how_many_numbers_there_are_by_table() -> None:
+    counts = {each.table: each.count("equals", "known") for each in reproduce("vla-uq") if each.table != "III"}
+    assert counts == {"II": 12, "V": 156, "VII": 156}
+    counts = {each.table: len(each.checks) for each in reproduce("libero-plus")}
+    assert counts == {"6": 32, "8": 2, "10": 11}
+
+
+def test_totals_follow_from_the_lists_weights_but_for_one_that_the_readme_misprints() -> None:
+    (totals,) = reproduce("libero-plus", "10")
+    weights = list(dimension_counts().values())
+    by_hand = {
+        f"{model}: Total": sum(a * b for a, b in zip(cells, weights, strict=True)) / 10_030
+        for model, *cells, _ in rows_of("libero-plus", "10")
+    }
+    assert {check.name: check.found for check, *_ in totals.checks} == pytest.approx(by_hand)
+    assert [check.name for check, verdict, _ in totals.checks if verdict != "equals"] == ["UniVLA: Total"]
+
+
+def test_a_whole_log_is_compared_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(para_report, "_csv", lambda _: Path())
+    for seeds, verdicts in ((5, ["equals", "differs", "equals"]), (4, ["cannot"] * 3)):
+        found = {"xiaomi-robotics-0": (seeds, 10, PrideGroup(4092, 76.04, 0.2, 69.3))}
+        monkeypatch.setattr(para_report, "_logs", lambda _, found=found: found)
+        (table,) = reproduce("libero-para", "3")
+        assert [verdict for _, verdict, _ in table.checks[7:]] == verdicts
+
+
+def test_a_number_that_differs_ends_the_command_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entry, paper = paper_named("libero-plus")
+    file = tmp_path / "published.toml"
+    file.write_text(paper.file.read_text().replace("75.8, 74.2, 69.6", "75.8, 74.2, 70.6"))
+    monkeypatch.setattr(papers, "paper_named", lambda _: (entry, dataclasses.replace(paper, file=file)))
+    assert main(["reproduce", "libero-plus", "10"]) == 1
+    said = capsys.readouterr().out
+    assert "OpenVLA-OFT: Total" not in said.partition("differs by -1.0")[2]
+    assert "11 numbers: 9 equal, 1 differ for a known reason, 1 differ without one" in " ".join(said.split())
+
+
+def test_what_is_missing_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match=r"needs libero_para_metadata\.csv"):
+        list(reproduce("libero-para", "8"))
+    assert main(["reproduce", "libero-para"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "70 equal" in said
+    assert "cannot" in said
+    assert main(["reproduce", "vla-uq", "III"]) == 1, "without data no number of it was recomputed"
+    for arguments, error in (
+        (["libero-par"], "Did you mean libero-para"),
+        (["libero-para", "99"], "no table '99' here. Tables: 2, 3, 4, 8, 16, figures"),
+    ):
+        assert main(["reproduce", *arguments]) == 1
+        assert error in capsys.readouterr().err
+    (tmp_path / "x.toml").write_text('source = "x"\n[tables.1]\ncolumns = ["a"]\nrows = [["b", 1]]')
+    with pytest.raises(VlaError, match=r"x\.toml: .*more cells than the 1 columns"):
+        published_paper(tmp_path / "x.toml")
+
+
+def test_verdicts() -> None:
+    assert Check("a: Total", 1.0, 1.04, 0.05).verdict({}) == ("equals", "")
+    assert Check("a: Total", 1.0, 1.2, 0.05).verdict({"Total": "why"}) == ("known", "why")
+    assert Check("a: Total", 1.0, 1.2, 0.05).verdict({"otal": "why", "b: Total": "why"}) == ("differs", "")
+    assert Check("a", "n", "s").verdict({}) == ("differs", "")
+    assert Check("a", 1.0, None, why="no file").verdict({"a": "other"}) == ("cannot", "no file")
+
+
+# One's own models
+
+
+def test_libero_paras_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = list(ENDS.items())
+    records: list[Any] = []
+    for policy, failing in (("mine", 1), ("worse", 3)):
+        for task, end in ends:
+            for index in range(8):
+                ok = index >= failing
+                path = path_to(end if ok else (0.5, 0.5, 0.5), seed=index)
+                made = paraphrased(task, index, "success" if ok else "failure", policy=policy)
+                records.append((dataclasses.replace(made, case=f"{made.case}{policy}"), path))
+        benign = [para_record(task, 7, "success", {}, task.replace("_", " "), policy=policy) for task, _ in ends]
+        records += [dataclasses.replace(each, suite="libero_goal") for each in benign]
+    write(records)
+    tables = own(capsys, "--paper=libero-para", "--backend=template")
+    assert [row[0] for row in tables["2"]] == ["mine", "worse"]
+    assert tables["2"][0][1:] == pytest.approx([100.0, 87.5, -12.5])
+    assert tables["2"][1][1:] == pytest.approx([100.0, 62.5, -37.5])
+    for model, rate, near, far, share in tables["4"]:
+        assert rate == {"mine": 87.5, "worse": 62.5}[model]
+        assert near + far + rate == pytest.approx(100)
+        assert share == pytest.approx(100 * far / (near + far))
+        (of_levels,) = [row for row in tables["16"] if row[0] == model]
+        assert (of_levels[1], of_levels[5]) == (near, far)
+    assert far == pytest.approx(37.5), "they ended elsewhere"
+    for model, rate, value, over in tables["3"]:
+        assert rate == {"mine": 87.5, "worse": 62.5}[model]
+        assert over == pytest.approx(100 * (rate - value) / rate)
+    report("--paper=libero-para", "--backend=template", "--table=3")
+    lines = capsys.readouterr().out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("model"))
+    shown = [line.split() for line in lines[start + 1 :] if line.count(" ") and line[-1].isdigit()][:9]
+    assert sorted(shown, key=lambda row: -float(row[-1])) == shown, "by overestimation, own rows among published ones"
+    assert {row[1] for row in shown} == {"published", "own"}
+
+
+def test_libero_pluss_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"{STOVE}_view_0_0_100_0_0_initstate_{number}" for number in (7, 8, 9)] + [f"{STOVE}_{PLAIN}_noise_11"]
+    write([episode(name, number != 1) for number, name in enumerate(names)])
+    labels = ("", "camera.distance-L3", "light.diffuse-L3", "camera.distance-L3+light.diffuse-L3")
+    outcomes = (range(9), range(6), range(7), range(2))
+    write([varied(label, n in ok, seed=n) for label, ok in zip(labels, outcomes, strict=True) for n in range(10)], "b")
+    tables = own(capsys, "--paper=libero-plus")
+    assert tables["10"] == [["random", None, pytest.approx(200 / 3), None, None, None, 100.0, None, None]]
+    assert tables["6"] == [["libero_goal", "random", 0, 3, 0, 0, 0, 1, 0, 4]]
+    ((_, *pair, neither, first, second, both, product),) = tables["7"]
+    assert (pair, neither, first, second, both, product) == (["camera", "light"], 90, 60, 70, 20, pytest.approx(42))
+    expected = stats.chi2_contingency(((9, 7), (6, 2)))
+    ((*_, gap, statistic, p),) = tables["8"]
+    assert (statistic, p) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    assert gap == pytest.approx((9 * 2 - 6 * 7) / 24**2)
+
+
+def test_libero_pros_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    records = [record("", seed, "success") for seed in range(4)]
+    records += [record("pro.swap", seed, "success" if seed == 0 else "failure") for seed in range(4)]
+    write([*records, record("", 0, "failure", suite="libero_10", task="x")])
+    tables = own(capsys, "--paper=libero-pro", "--table=3")
+    assert tables == {"2-5": [["libero_goal", "random", 1.0, None, 0.25, None, None, None]]}
+    report("--paper=libero-pro", "--table=2-5", "--format=csv")
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out.partition("\n")[2])))
+    goal = [row[1:3] for row in rows if row[0] == "libero_goal"]
+    assert goal[-1] == ["random", "own"]
+    assert {mark for _, mark in goal[:-1]} == {"published"}
+
+
+def test_vla_arenas_table(capsys: pytest.CaptureFixture[str]) -> None:
+    static = [
+        record for policy, every in (("careless", 2), ("worse", 1)) for record in model_that_touches(policy, every)
+    ]
+
+    def elsewhere(one: Record) -> Record:
+        suite = "vla_arena_hazard_avoidance"
+        case, node = (text.replace(one.suite, suite) for text in (one.case, one.node))
+        return dataclasses.replace(one, suite=suite, case=case, node=node)
+
+    write([*static, *map(elsewhere, static)])
+    rows = own(capsys, "--paper=vla-arena", "--table=1")["1"]
+    assert [tuple(row[:2]) for row in rows] == [
+        (suite, model) for suite in ("static_obstacles", "hazard_avoidance") for model in ("careless", "worse")
+    ]
+    rate = sum(number % 5 != 4 for number in range(18)) / 18
+    assert rows[0][2:] == [pytest.approx(rate), pytest.approx(rate), None, 0.0, 1.0, None, None, None, None]
+    assert rows[2][5:] == [0.0, pytest.approx(0.05), None, 0.0, 1.0, None], "times 0.05, and raw beside it"
+    assert rows[1][6] == 2.0, "every episode touches"
+
+
+def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    episodes = [
+        varied("", seed < 9, seed=seed, digest=f"d{seed}", metrics={"action_position_instability": 10.0 - seed})
+        for seed in range(13)
+    ]
+    write(episodes)
+    with pytest.raises(VlaError, match="--labels=FILE"):
+        report("--paper=vla-uq")
+    classes = ["low"] * 3 + ["medium"] * 3 + ["high"] * 3
+    rows = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(episodes, classes, strict=False)]
+    Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
+    tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
+    assert tables["II"] == [["libero_goal", "random", 9, 3, 3, 3]]
+    (row,) = tables["III"]
+    expected = stats.spearmanr([1] * 3 + [2] * 3 + [3] * 3, range(9)).statistic
+    assert row[2 + 4] == pytest.approx(expected), "the paper's sign: a lower metric, a higher quality"
+    assert [row[:3] + row[7:8] for row in tables["V"]] == [
+        ["libero_goal", name, "random", 1.0] for name in ("high", "medium", "low")
+    ]
+    assert tables["V"] == tables["VII"]
+
+
+def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """One does the near paraphrases, and more of them; the other one the far ones."""
+    done = {"near": range(6), "far": range(3, 8)}
+    records = [
+        paraphrased("turn_on_the_stove", n, "success" if n in some else "failure", policy=policy)
+        for policy, some in done.items()
+        for n in range(8)
+    ]
+    write([dataclasses.replace(each, case=f"{each.case}{each.policy}") for each in records])
+    rows = {row[0]: row[1:3] for row in own(capsys, "--paper=libero-para", "--backend=template")["3"]}
+    assert rows["near"][0] > rows["far"][0]
+    assert rows["near"][1] < rows["far"][1]
+    report("--paper=libero-para", "--backend=template", "--table=3")
+    assert "Rank by SR and by PRIDE differs: " in capsys.readouterr().out
+
+
+# Formats, and what is refused
+
+
+def stove(policy: str) -> Sequence[Record]:
+    return [
+        dataclasses.replace(paraphrased("turn_on_the_stove", n, "success" if n % 3 else "failure"), policy=policy)
+        for n in range(6)
+    ]
+
+
+def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("one", "two", "three"):
+        write(stove(policy), run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    checks: dict[str, Callable[[str], bool]] = {
+        "terminal": lambda text: "Table 3. " in text and max(map(len, text.splitlines())) <= 100,
+        "csv": lambda text: text.startswith("# paper.table-3\nmodel,from,SR,PRIDE,overestimation\n"),
+        "latex": lambda text: r"\caption{Table 3. " in text and "three & own & 66.7" in text,
+        "json": lambda text: json.loads(text)["paper"]["tables"][0]["table"] == "3",
+    }
+    for format, is_right in checks.items():
+        report(*words, f"--format={format}")
+        said = capsys.readouterr().out
+        assert is_right(said), format
+        assert all(policy in said for policy in ("one", "two", "three", "pi05"))
+    report(*words, "--intervals", "--format=csv")
+    assert "SR low,SR high" in capsys.readouterr().out
+    report(*words, "-o", "page.html")
+    page = Path("page.html").read_text()
+    assert all(policy in page for policy in ("one", "two", "three", "pi05", "Table 3. "))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--paper=libero-par"], "Did you mean libero-para"),
+        (["--paper=libero-para", "--table=99"], "no table '99' here. Tables: 2, 3, 4, 8, 10, 11, 16"),
+        (["--paper=libero-para", "--table=8"], "Table 8 of libero-para is not available: "),
+        (["--paper=libero-para", "--table=4"], "pytest --vla-suite=libero_para"),
+        (["--paper=libero-plus"], "pytest --vla-suite=libero_plus_spatial"),
+        (["--paper=vlatest"], "pytest-vla reproduce vlatest"),
+        (["--table=3"], "--table requires --paper"),
+        (["--intervals"], "--intervals requires --paper"),
+        (["--section=paper"], "--section=paper requires --paper"),
+    ],
+)
+def test_what_there_is_not_is_said(arguments: list[str], error: str) -> None:
+    write(stove("one"))
+    with pytest.raises(VlaError) as raised:
+        report("--backend=template", *arguments)
+    assert error in str(raised.value)
+
+
+def test_tables_that_cannot_be_made_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    write(stove("one"))
+    report("--backend=template", "--paper=libero-para")
+    said = capsys.readouterr().out
+    assert [line.split(":")[0] for line in said.splitlines() if "not available" in line] == [
+        "Table 8",
+        "Table 10",
+        "Table 11",
+    ]
+    assert "pytest --vla-suite=libero_para" in " ".join(said.split()), "Table 4 needs trajectories"
