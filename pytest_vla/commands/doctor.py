@@ -18,6 +18,7 @@ from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
+    from pytest_vla.doctor.action_tables import ActionTable
     from pytest_vla.doctor.findings import Examination
     from pytest_vla.plan.evaluators import Evaluator
     from pytest_vla.plan.manifests import Suite
@@ -66,6 +67,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--cameras", metavar="NAME:CAMERA[,...]", help="names of the data set's pictures, such as front:agentview"
     )
     parser.add_argument(
+        "--action-stats",
+        metavar="PATH",
+        type=Path,
+        help="tables of normalisation, one of which may have been taken for another: OpenVLA's "
+        "dataset_statistics.json, openpi's norm_stats.json, LeRobot's meta/stats.json, or a folder with such files "
+        "(default: those of the data set that --demos gives)",
+    )
+    parser.add_argument(
         "--demo-count",
         metavar="N",
         type=whole_number("a number of demonstrations", 2, 200),
@@ -109,7 +118,9 @@ def run(options: argparse.Namespace) -> None:
     suite, evaluator = _suite_and_evaluator(options)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan
-    settings = ExaminationSettings(spec.text, replan, options.episodes, options.all)
+    settings = ExaminationSettings(
+        spec.text, replan, options.episodes, options.all, tables=_tables(options.action_stats, options.demos)
+    )
     # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
@@ -129,6 +140,15 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.flush()
         first = found.diagnosis.findings[0]
         raise VlaError(f"{spec.text}: {first.code}: {first.cause}")
+
+
+def _tables(place: Path | None, demonstrations: str | None) -> "tuple[ActionTable, ...]":
+    from pytest_vla.doctor.action_tables import read_action_tables
+
+    if place is not None:
+        return read_action_tables(place)
+    own = Path(demonstrations or "", "meta", "stats.json")
+    return read_action_tables(own) if demonstrations and own.is_file() else ()
 
 
 def _suite_and_evaluator(options: argparse.Namespace) -> "tuple[Suite, Evaluator]":

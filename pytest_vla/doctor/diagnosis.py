@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.doctor.action_tables import ActionTable
 from pytest_vla.doctor.answers import BLOCK, DemonstrationWindow, Pairs, WindowAnswers, ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.findings import (
@@ -88,6 +89,7 @@ class _Search:
     questions: int = 0
     replan: int | None = None
     draws: bool = False
+    tables: Sequence[ActionTable] = ()
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
@@ -226,6 +228,7 @@ def diagnose_windows(
     generator: np.random.Generator,
     declared: bool = True,
     replan: int | None = None,
+    tables: Sequence[ActionTable] = (),
     goes_on: bool = False,
     told: Callable[[str], None] = lambda line: None,
 ) -> Diagnosis:
@@ -239,6 +242,7 @@ def diagnose_windows(
         has_language: whether it reads the instruction; None if that is not known.
         generator: draws the bootstrap.
         declared: whether the policy itself says what it reads; what is only assumed may well have no effect.
+        tables: of normalisation, one of which may have been taken for another.
         goes_on: whether to try further wirings of inputs even where those found explain everything.
         replan: the steps of a chunk that it is told are executed, or None for its own number.
         told: called with a line about each next step.
@@ -249,7 +253,7 @@ def diagnose_windows(
     """
     if not any(each.rows for each in windows):
         raise VlaError("no demonstration has an action to compare the policy's with")
-    search = _Search(policy, windows, steps, generator, told, replan=replan)
+    search = _Search(policy, windows, steps, generator, told, replan=replan, tables=tables)
     reads = tuple(reads)
     told("asking the policy along the demonstrations")
     today = composed([])
@@ -275,7 +279,7 @@ def diagnose_windows(
     answers = base
     blind = {each.numbers_of for each in without_effect}
     for _ in range(_MOST_ROUNDS):
-        if not goes_on and score(_best_fit(answers, output, steps)) >= _EVERYTHING:
+        if not goes_on and score(_best_fit(search, answers, output)) >= _EVERYTHING:
             break
         found = _best_input(search, [each for each, _ in chosen], answers, output, reads, blind, has_language)
         if found is None:
@@ -396,7 +400,7 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
 
     if found:
         best = Output(*max(found, key=lambda each: fits(*each)))
-    return _mended(best, answers, search.steps, search.generator)
+    return _mended(best, answers, search, search.generator)
 
 
 def _steps_compared(steps: int, stretch: float) -> int:
@@ -407,28 +411,24 @@ def _steps_compared(steps: int, stretch: float) -> int:
     return -(-steps // 2) if stretch < 1 else steps
 
 
-def _mended(output: Output, answers: WindowAnswers, steps: int, generator: np.random.Generator | None) -> Output:
+def _mended(output: Output, answers: WindowAnswers, search: _Search, generator: np.random.Generator | None) -> Output:
     """Return an output with the changes of actions that fit; without a generator, whether or not that is certain."""
     for _ in range(_MOST_ROUNDS):
-        mending = _best_mending(output.pairs(answers, steps), generator)
+        mending = _best_mending(output.pairs(answers, search.steps), generator, search.tables)
         if mending is None:
             break
         output = replace(output, mended=(*output.mended, mending))
     return output
 
 
-_PENALTY = {"VLA-D043": 0.02, "VLA-D044": 0.06, "VLA-D047": 0.04, "VLA-D046": 0.02}
-"""What a change has to gain beyond one without parameters, by code."""
-
-
-def _best_mending(pairs: Pairs, generator: np.random.Generator | None) -> Mending | None:
+def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: Sequence[ActionTable]) -> Mending | None:
     fit, best, most = as_executed(pairs), None, 0.0
-    for each in mendings(pairs):
+    for each in mendings(pairs, tables):
         better = as_executed(each.apply(pairs))
         reached = score(better, each.dimensions)
         gain = reached - score(fit, each.dimensions)
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
-        value = gain * len(each.dimensions) / 7 - _PENALTY.get(each.code, 0.0)
+        value = gain * len(each.dimensions) / 7 - each.cost
         # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
         if not (gain > 0.15 and reached >= _LEAST_REACHED and value > most):
             continue
@@ -534,9 +534,9 @@ def _best_input(
     has_language: bool | None,
 ) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
-    current = _best_fit(answers, output, search.steps)
+    current = _best_fit(search, answers, output)
     some = _screen(search.windows)
-    screened = _best_fit(_of_windows(answers, some), output, search.steps)
+    screened = _best_fit(search, _of_windows(answers, some), output)
     size = len(search.windows[0].shown[0].get(STATE, ()))
     candidates = picture_wirings(name for name in reads if name not in blind)
     candidates += state_wirings((name for name in reads if name not in blind), size)
@@ -553,7 +553,7 @@ def _best_input(
         except EpisodeError as error:
             search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
             return None
-        fit = _best_fit(found, output, search.steps)
+        fit = _best_fit(search, found, output)
         gain = gain_of(fit, than, search.generator)
         asked = sum(len(window.rows) for window in windows)
         search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
@@ -588,17 +588,17 @@ def _best_input(
         # The best of many wirings is best by luck, too, where answers are drawn: it has to be so once more.
         search.told(f"asking once more: {wiring.name}")
         before, found = search.ask(composed(chosen)), search.ask(composed([*chosen, wiring]))
-        better, worse = (_best_fit(each, output, search.steps) for each in (found, before))
+        better, worse = (_best_fit(search, each, output) for each in (found, before))
         gain = gain_of(better, worse, search.generator)
         if gain.low <= 0 or gain.value <= LEAST_GAIN:
             return None
     return wiring, gain, found
 
 
-def _best_fit(answers: WindowAnswers, output: Output, steps: int) -> ActionFit:
+def _best_fit(search: _Search, answers: WindowAnswers, output: Output) -> ActionFit:
     """Return the best fit of answers: changes of actions that were found with wrong inputs may be wrong themselves."""
-    ways = (output, Output(), _mended(Output(), answers, steps, None))
-    return max((closeness(each.pairs(answers, steps)) for each in ways), key=score)
+    ways = (output, Output(), _mended(Output(), answers, search, None))
+    return max((closeness(each.pairs(answers, search.steps)) for each in ways), key=score)
 
 
 def _screen(windows: Sequence[DemonstrationWindow]) -> list[int]:
@@ -759,8 +759,8 @@ def _other_task(
         picked += number > 0 and errors[number] < 0.8 * errors[0]
         best.append(everyone[number].chunks[at])
     found = WindowAnswers(tuple(search.windows), tuple(best))
-    current = _best_fit(_every_second(answers, 1), output, search.steps)
-    gain = gain_of(_best_fit(_every_second(found, 1), output, search.steps), current, search.generator)
+    current = _best_fit(search, _every_second(answers, 1), output)
+    gain = gain_of(_best_fit(search, _every_second(found, 1), output), current, search.generator)
     if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:
         return None
     told_text = (

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.doctor.action_tables import ActionTable
 from pytest_vla.doctor.answers import LEAST_STRIDE, DemonstrationWindow, ask, made_relative
 from pytest_vla.doctor.demonstrations import (
     SCENE,
@@ -64,6 +65,7 @@ class ExaminationSettings:
         episodes: of the closed loop; 0 for none.
         goes_on: whether to make every step, though an earlier one explains everything.
         seed: of the bootstrap.
+        tables: of normalisation, one of which may have been taken for another.
     """
 
     model: str
@@ -71,6 +73,7 @@ class ExaminationSettings:
     episodes: int = 5
     goes_on: bool = False
     seed: int = 0
+    tables: tuple[ActionTable, ...] = ()
 
 
 def diagnose(
@@ -360,6 +363,7 @@ def _asked(
         generator=np.random.default_rng(settings.seed),
         goes_on=settings.goes_on,
         replan=settings.replan,
+        tables=settings.tables,
         told=told,
     )
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.transform import Rotation
 
+from pytest_vla.doctor.action_tables import ActionTable
 from pytest_vla.doctor.answers import Pairs, made_relative
 
 Array = NDArray[np.float64]
@@ -203,6 +204,7 @@ class Mending:
         change: does it.
         dimensions: that it changes.
         numbers: evidence.
+        cost: what it has to gain beyond one without parameters of its own, over all dimensions.
     """
 
     code: str
@@ -211,19 +213,26 @@ class Mending:
     change: Change
     dimensions: tuple[int, ...]
     numbers: Mapping[str, float] = field(default_factory=dict)
+    cost: float = 0.0
 
     def apply(self, pairs: Pairs) -> Pairs:
         """Return the pairs after it."""
         return pairs.with_answers(self.change(pairs))
 
 
-def mendings(pairs: Pairs) -> Iterator[Mending]:
-    """Yield the changes of actions that may be tried; scales and offsets are those that fit these pairs."""
+def mendings(pairs: Pairs, tables: Sequence[ActionTable] = ()) -> Iterator[Mending]:
+    """Yield the changes of actions that may be tried; scales and offsets are those that fit these pairs.
+
+    Args:
+        pairs: answers beside demonstrated actions.
+        tables: of normalisation, one of which may have been taken for another.
+    """
     yield from _of_gripper(pairs)
     yield from _of_order(pairs)
     yield from _of_frame(pairs)
     if looks_absolute(pairs):
         yield _absolute(pairs)
+    yield from _of_tables(pairs, tables)
     yield from _of_scale(pairs)
 
 
@@ -281,7 +290,7 @@ def _of_order(pairs: Pairs) -> Iterator[Mending]:
     dimensions = tuple(int(each) for each in np.flatnonzero(order != np.arange(7)))
     name = f"the dimensions in the order {', '.join(DIMENSIONS[each] for each in order)}"
     line = f"chunk = chunk[:, {order.tolist()}]"
-    yield Mending("VLA-D047", name, (line,), lambda pairs: pairs.answered[:, order], dimensions, numbers)
+    yield Mending("VLA-D047", name, (line,), lambda pairs: pairs.answered[:, order], dimensions, numbers, cost=0.04)
 
 
 def _turned(columns: Sequence[Sequence[int]], inverse: bool) -> Change:
@@ -305,10 +314,12 @@ def _of_frame(pairs: Pairs) -> Iterator[Mending]:
             lines = [f"{part} = turn.apply({part}{', inverse=True' * inverse})" for part in parts]
             first = 'turn = Rotation.from_quat(seen["robot0_eef_quat"])'
             dimensions = tuple(each for some in columns for each in some)
-            yield Mending("VLA-D046", f"the {name} {way}", (first, *lines), _turned(columns, inverse), dimensions)
+            yield Mending(
+                "VLA-D046", f"the {name} {way}", (first, *lines), _turned(columns, inverse), dimensions, cost=0.02
+            )
     for axis in range(6):
         name, line = f"{DIMENSIONS[axis]} inverted", f"chunk[:, {axis}] *= -1"
-        yield Mending("VLA-D046", name, (line,), _on([axis], np.negative), (axis,))
+        yield Mending("VLA-D046", name, (line,), _on([axis], np.negative), (axis,), cost=0.02)
 
 
 def looks_absolute(pairs: Pairs) -> bool:
@@ -366,9 +377,8 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
             continue
         line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
         name = f"the {name} times {factor:.3g}"
-        yield Mending(
-            "VLA-D043", name, (line,), _on(columns, partial(np.multiply, factor)), columns, {"factor": factor}
-        )
+        change, numbers = _on(columns, partial(np.multiply, factor)), {"factor": factor}
+        yield Mending("VLA-D043", name, (line,), change, columns, numbers, cost=0.02)
     moving = [
         number
         for number in range(6)
@@ -387,4 +397,31 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     if lines:
         name, all_six = "each dimension with a scale and an offset of its own", range(6)
         change = _on(all_six, lambda values: values * slopes + offsets)
-        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving))
+        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), cost=0.06)
+
+
+def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]:
+    """Yield the table of normalisation in place of another one, or of none, with which answers fit best."""
+    moving = np.flatnonzero(pairs.shown[:, :6].std(axis=0) > _STILL)
+    if not tables or not len(moving):
+        return
+    used = [ActionTable("none", np.zeros(6), np.ones(6)), *tables]
+    centres, scales = (np.array([getattr(each, name) for each in used]) for name in ("centre", "scale"))
+    # (used, right, 6). A dimension that never moved in the data has no scale.
+    slopes = np.where(scales[:, None] > 1e-9, scales[None] / np.maximum(scales[:, None], 1e-9), 1.0)
+    offsets = centres[None] - slopes * centres[:, None]
+    # The mean squared error of slope * answered + offset, before it is clipped: by the moments of both.
+    one, other = pairs.answered[:, :6], pairs.shown[:, :6]
+    squares, product, mean, wanted = (one**2).mean(0), (one * other).mean(0), one.mean(0), other.mean(0)
+    left = slopes**2 * squares + 2 * slopes * (offsets * mean - product) + offsets * (offsets - 2 * wanted)
+    error = (left[..., moving] / other[:, moving].var(axis=0)).mean(axis=-1)
+    # Nothing is in place of itself, and the right one is not none.
+    np.fill_diagonal(error, np.inf)
+    error[:, 0] = np.inf
+    at, right = np.unravel_index(int(error.argmin()), error.shape)
+    slope, offset = slopes[at, right], offsets[at, right]
+    lines = [f"chunk[:, {n}] = chunk[:, {n}] * {slope[n]:.3g} + {offset[n]:.3g}" for n in range(6)]
+    lines.append(f"# or un-normalise with {used[right].name}")
+    name = f"actions un-normalised by {used[right].name}, where it is {used[at].name} now"
+    change = _on(range(6), lambda values: values * slope + offset)
+    yield Mending("VLA-D044", name, tuple(lines), change, tuple(map(int, moving)), cost=0.02)
