@@ -174,7 +174,7 @@ def examine(
         foreign = [each for each in demonstrations if each.recorded is not None or each.start is not None]
         with steps.timed("replay"):
             if foreign or settings.goes_on:
-                replayed = replay(demonstrations[:_MOST_REPLAYED], pool, told)
+                replayed = replay(demonstrations[:_MOST_REPLAYED], pool, told, goes_on=settings.goes_on)
                 findings += _of_replay(replayed)
         with steps.timed("compare"):
             if foreign:
@@ -465,8 +465,13 @@ def _moving(actions: Array) -> NDArray[np.bool_]:
     return np.asarray((np.linalg.norm(actions[:, :6], axis=1) > 1e-4) | ~same)
 
 
-def replay(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told) -> tuple[Replayed, ...]:
-    """Play demonstrations back from their own starts; if fewer than half succeed, under other readings as well."""
+def replay(
+    demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told, *, goes_on: bool = False
+) -> tuple[Replayed, ...]:
+    """Play demonstrations back from their own starts; if fewer than half succeed, under other readings as well.
+
+    The first reading under which all succeed is the last one, unless it goes on.
+    """
     from_starts = [each for each in demonstrations if each.start is not None or each.seed is not None]
     if not from_starts:
         return ()
@@ -477,6 +482,8 @@ def replay(demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, tol
             if reading == "as absolute poses" and any(each.recorded is None for each in some):
                 continue
             found.append(_replayed(reading, change, some, pool, told))
+            if found[-1].succeeded == found[-1].count and not goes_on:
+                break
     return tuple(found)
 
 

@@ -48,5 +48,6 @@ def test_a_policy_that_knows_nothing(capfd: pytest.CaptureFixture[str], tmp_path
     found = json.loads(out)
     assert [each["code"] for each in found["diagnosis"]["findings"]] == [UNKNOWN]
     assert UNKNOWN in err
+    assert found["adapter"] == []
     assert found["closed_loop"] is None
     assert UNKNOWN in page.read_text()
