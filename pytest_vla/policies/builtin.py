@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -63,6 +63,18 @@ def _replay(text: str, spec: ModelSpec) -> "Policy":
     from pytest_vla.policies.random_and_replay import replay_policy
 
     return replay_policy(spec.folder / text)
+
+
+def _memoriser(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.random_and_replay import memoriser_policy
+
+    return memoriser_policy(spec.folder / text)
+
+
+def _check_memoriser(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.random_and_replay import check_memoriser
+
+    check_memoriser(spec.folder / text)
 
 
 def _check_replay(text: str, spec: ModelSpec) -> None:
@@ -237,6 +249,9 @@ REPLAY = PolicyType(
     lambda text, spec: file_digest(spec.folder / text),
     draws=False,
     is_data=True,
+)
+MEMORISER = replace(
+    REPLAY, name="memoriser", usage="memoriser:RUN", takes="RUN", load=_memoriser, check=_check_memoriser
 )
 OPENPI, VLA_EVAL, GROOT, GROOT_N15, X_VLA, STARVLA = map(
     _served, ("openpi", "vla-eval", "groot", "groot-n1.5", "x-vla", "starvla")

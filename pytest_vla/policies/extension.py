@@ -6,6 +6,7 @@ _KINDS = (
     ("random", "RANDOM", "random actions"),
     ("tiny", "TINY", "a small learned policy for tabletop, included"),
     ("replay", "REPLAY", "recorded actions: an npz file, or the folder of a run"),
+    ("memoriser", "MEMORISER", "the actions of a run's unvaried episodes, under any variation"),
     ("openpi", "OPENPI", "a policy on a server that speaks openpi's protocol"),
     ("vla-eval", "VLA_EVAL", "a policy on a vla-eval server"),
     ("groot", "GROOT", "a policy on a server of GR00T N1.6 or N1.7"),

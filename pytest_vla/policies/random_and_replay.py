@@ -1,4 +1,4 @@
-"""Policies without weights: ``--vla-model=random``, which every policy has to beat, and ``replay:WHERE``."""
+"""Policies without weights: ``random``, which every policy has to beat, ``replay:WHERE``, and ``memoriser:RUN``."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import RELATIVE
+from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, RecordedStart, Session
 from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, missing_text, open_demonstrations, without_h5py
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
@@ -40,6 +40,8 @@ EXPECTED = (
 def replay_policy(path: Path) -> Policy:
     """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
+    After the last one it stands still with the gripper as it is, until the episode ends.
+
     Args:
         path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; the folder of a run, from which each case
             gets its own actions; or an ``*.hdf5`` of LIBERO's demonstrations, of which seed k plays ``data/demo_k``
@@ -47,12 +49,12 @@ def replay_policy(path: Path) -> Policy:
 
     Raises:
         VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
-            such case, or the file no such demonstration) or ``policy-exhausted`` (the episode continues after the last
-            action).
+            such case, or the file no such demonstration) or ``policy-exhausted`` (a world of its own continues after
+            the last action: how it stands still is not known).
     """
     check_replay(path)
     if path.is_dir():
-        return _actions_by_case(path)
+        return _recorded_in(path)
     if path.suffix in SUFFIXES:
         return _demonstrated(path)
     actions = _read_actions(path)
@@ -69,22 +71,45 @@ def check_replay(path: Path) -> None:
         without_h5py()
 
 
-def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
+def memoriser_policy(folder: Path) -> Policy:
+    """Make a policy that plays the actions of a run's unvaried episode of the same task and seed under any variation.
+
+    It has neither eyes nor ears: what it reaches under a variation, memory alone reaches (LIBERO-PRO, arXiv 2510.03827,
+    sections 1 and 4: policies that repeat their training's trajectories).
+
+    Raises:
+        VlaError: it is no folder of a run, or the run has no unvaried episode. An episode ends with EpisodeError
+            ``replay-missing`` if the run has none of its task and seed.
+    """
+    check_memoriser(folder)
+    return _recorded_in(folder, is_memoriser=True)
+
+
+def check_memoriser(folder: Path) -> None:
+    """Check that a path is a folder, without reading it. Raises VlaError."""
+    if not folder.is_dir():
+        raise VlaError(f"--vla-model=memoriser:{folder}: there is no such folder; expected a run's, such as .vla/RUN")
+
+
+def _playing(actions_of: Callable[[Episode], NDArray[Any]], action_convention: str | None = None) -> Policy:
     def begin(episode: Episode) -> Session:
-        remaining = iter(actions_of(episode))
-        used = 0
+        actions = actions_of(episode)
+        place = 0
 
         def act(observation: Observation) -> NDArray[Any]:
-            nonlocal used
-            action = next(remaining, None)
-            if action is None:
-                raise EpisodeError("policy-exhausted", f"{used} recorded actions are used up, and the episode goes on")
-            used += 1
-            return np.asarray(action)
+            nonlocal place
+            place += 1
+            if place <= len(actions):
+                return np.asarray(actions[place - 1])
+            if len(actions) == 0 or actions.shape[1] != ACTION_SIZE:
+                told = f"{len(actions)} recorded actions are used up, and the episode goes on"
+                raise EpisodeError("policy-exhausted", told)
+            still = actions[-1] if action_convention == ABSOLUTE else [*(ACTION_SIZE - 1) * [0.0], actions[-1, -1]]
+            return np.asarray(still, dtype=actions.dtype)
 
         return act
 
-    begin.traits = _EXECUTED  # type: ignore[attr-defined]
+    begin.traits = replace(_EXECUTED, action_convention=action_convention)  # type: ignore[attr-defined]
     return begin
 
 
@@ -116,34 +141,44 @@ def _demonstrated(path: Path) -> Policy:
     return policy
 
 
-def _actions_by_case(folder: Path) -> Policy:
+def _recorded_in(folder: Path, *, is_memoriser: bool = False) -> Policy:
     from pytest_vla.records.load import open_run
 
+    option = f"--vla-model={'memoriser' if is_memoriser else 'replay'}:{folder}"
     with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
         if len(runs) > 1:
-            raise VlaError(f"--vla-model=replay:{folder}: the folder has {len(runs)} runs; {EXPECTED}")
+            raise VlaError(f"{option}: the folder has {len(runs)} runs; {EXPECTED}")
         files = store.results / runs[0].name
         records = list(store.records(runs[0].name))
-    arrays = {record.case: record.arrays for record in records}
+    if not records:
+        raise VlaError(f"{option}: the run has no records")
+    if is_memoriser:
+        records = [record for record in records if record.arrays and not record.variation]
+        if not records:
+            raise VlaError(f"{option}: the run has no unvaried episode with recorded actions to play")
+    arrays: dict[object, str | None] = {record.case: record.arrays for record in records}
+    # A benchmark's own suite may have the task under its own name.
+    if is_memoriser:
+        arrays = {(record.task, record.seed): record.arrays for record in records}
+        arrays |= {(record.suite, record.task, record.seed): record.arrays for record in records}
     # What its actions are, so that they are executed as they were.
     controls = {str(record.protocol.get("control", RELATIVE)) for record in records if record.arrays}
     if len(controls) > 1:
-        raise VlaError(f"--vla-model=replay:{folder}: some episodes ran with poses and some with changes; {EXPECTED}")
-    if not arrays:
-        raise VlaError(f"--vla-model=replay:{folder}: the run has no records")
+        raise VlaError(f"{option}: some episodes ran with poses and some with changes; {EXPECTED}")
 
     def actions_of(episode: Episode) -> NDArray[Any]:
-        name = arrays.get(episode.case_id)
+        wanted = (episode.task, episode.seed)
+        keys: list[object] = [(episode.suite, *wanted), wanted] if is_memoriser else [episode.case_id]
+        name = next((arrays[each] for each in keys if arrays.get(each) is not None), None)
         if name is None:
-            raise EpisodeError("replay-missing", f"{folder} has no actions of {episode.case_id}")
+            about = f"{episode.task} with seed {episode.seed}, unvaried" if is_memoriser else episode.case_id
+            raise EpisodeError("replay-missing", f"{folder} has no actions of {about}")
         try:
             return _read_actions(trajectory_file(files, name))
         except VlaError as error:
             raise EpisodeError("replay-missing", str(error)) from error
 
-    policy = _playing(actions_of)
-    policy.traits = replace(_EXECUTED, action_convention=controls.pop() if controls else None)  # type: ignore[attr-defined]
-    return policy
+    return _playing(actions_of, controls.pop() if controls else None)
 
 
 def _read_actions(file: Path) -> NDArray[np.float64]:

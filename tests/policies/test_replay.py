@@ -18,7 +18,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
-from pytest_vla.policies.random_and_replay import random_policy, replay_policy
+from pytest_vla.policies.random_and_replay import memoriser_policy, random_policy, replay_policy
 from pytest_vla.records.counting import conditions_of
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import save_trajectory
@@ -44,8 +44,54 @@ def test_an_npz_file_is_played_from_its_begin_in_every_episode(tmp_path: Path) -
     for _ in range(2):
         act = policy(an_episode())
         assert np.array_equal([act({}) for _ in range(5)], ACTIONS)
-        with pytest.raises(EpisodeError, match="policy-exhausted: 5 recorded actions are used up"):
-            act({})
+        # It stands still then, with the gripper as it is.
+        for _ in range(2):
+            assert act({}).tolist() == [*6 * [0.0], ACTIONS[-1, -1]]
+
+
+def test_how_another_world_stands_still_is_not_known(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", actions=ACTIONS[:, :2])
+    act = replay_policy(tmp_path / "a.npz")(an_episode())
+    assert [len(act({})) for _ in range(5)] == [2] * 5
+    with pytest.raises(EpisodeError, match="policy-exhausted"):
+        act({})
+
+
+def test_a_memoriser_plays_the_unvaried_episode(tmp_path: Path) -> None:
+    """Of the same task and seed, of its suite if that has one; under any variation, and in a suite of another name."""
+    (tmp_path / "a-run").mkdir()
+    with open_store(tmp_path, create=True) as store:
+        store.begin("a-run", ["a"], command="pytest", model="any")
+        cases = [Case("libero_goal", "turn_on_the_stove", 0), Case("libero_goal", "turn_on_the_stove", 0, "camera")]
+        cases += [Case("libero_10", "turn_on_the_stove", 0)]
+        for index, case in enumerate(cases):
+            record = roll(Case("libero_goal", case.task, 0), random_policy).record
+            arrays = f"{index}.npz"
+            np.savez(tmp_path / "a-run" / arrays, actions=np.full((3, 7), index / 10))
+            store.add(
+                dataclasses.replace(
+                    record,
+                    case=case.id,
+                    suite=case.suite,
+                    node=case.node_id,
+                    arrays=arrays,
+                    variation={"label": "camera"} if case.variation else {},
+                )
+            )
+    policy = memoriser_policy(tmp_path / "a-run")
+    for case, wanted in (
+        (Case("libero_goal", "turn_on_the_stove", 0, "layout"), 0.0),
+        (Case("libero_10", "turn_on_the_stove", 0), 0.2),
+        (Case("another", "turn_on_the_stove", 0), None),
+    ):
+        act = policy(Episode(case.id, case.suite, case.task, "do it", 0, noise_generator(0, "a")))
+        first, *_, last = [act({}) for _ in range(5)]
+        assert first[0] in ((0.0, 0.2) if wanted is None else (wanted,))
+        assert last.tolist() == [*6 * [0.0], first[-1]]
+    with pytest.raises(EpisodeError, match="replay-missing"):
+        policy(dataclasses.replace(an_episode(), task="another"))
+    with pytest.raises(VlaError, match="memoriser"):
+        memoriser_policy(tmp_path / "nowhere")
 
 
 def test_a_run_is_played_case_by_case_to_the_same_digests(tmp_path: Path) -> None:
