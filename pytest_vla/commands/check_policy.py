@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import OWN_EVALUATOR
 from pytest_vla.run.arguments import JoinAction, comma_list
-from pytest_vla.util.live_line import progress
+from pytest_vla.util.live_line import output_aside, progress
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
@@ -369,7 +368,7 @@ def run(options: argparse.Namespace) -> None:
     suites = [suite_with(load_suite(name), evaluator.task) for name in names]
     spec = typed_model(options.vla_model, options.vla_device)
     # The policy's own output must not mix with the report.
-    with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
+    with progress(sys.stderr) as told, output_aside():
         told(f"loading {spec.text}")
         check_model(spec)
         report = check(load_policy(spec), spec.text, suites, options.batch, machines_of(options), told=told)

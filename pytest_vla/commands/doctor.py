@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import OWN_EVALUATOR
 from pytest_vla.run.arguments import JoinAction, comma_list, whole_number
-from pytest_vla.util.live_line import progress
+from pytest_vla.util.live_line import output_aside, progress
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
         spec.text, replan, options.episodes, options.all, tables=_tables(options.action_stats, options.demos)
     )
     # The policy's own output must not mix with the report.
-    with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
+    with progress(sys.stderr) as told, output_aside():
         told(f"loading {spec.text}")
         check_model(spec)
         policy = load_policy(spec)

@@ -50,6 +50,8 @@ def read_action_tables(place: Path) -> tuple[ActionTable, ...]:
     for file in files:
         try:
             content = read_json(file)
+        except FileNotFoundError as error:
+            raise VlaError(f"{file}: there is no such file; expected JSON with statistics of actions") from error
         except (OSError, ValueError) as error:
             raise VlaError(f"{file}: expected JSON with statistics of actions: {error}") from error
         about = f"{file.relative_to(place)}: " if len(files) > 1 else ""

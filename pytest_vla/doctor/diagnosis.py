@@ -307,7 +307,7 @@ def diagnose_windows(
         findings.append(_unknown(pairs, first, known))
     else:
         ranked += _of_output(search, answers, output)
-        findings += [finding for _, finding in sorted(ranked, key=lambda each: -each[0])]
+        findings += surest_first(ranked)
         findings += _some_tasks(search, pairs, findings)
     if not findings:
         findings = [_well(final)]
@@ -335,6 +335,12 @@ def diagnose_windows(
         WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), answered, is_relative),
         tuple(notes),
     )
+
+
+def surest_first(ranked: Iterable[tuple[float, DoctorFinding]]) -> list[DoctorFinding]:
+    """Return findings with their gains in order: one that gains more may be an accident of few demonstrations."""
+    surely = ("certain", "likely", "possible")
+    return [found for _, found in sorted(ranked, key=lambda each: (surely.index(each[1].confidence), -each[0]))]
 
 
 def _listed(fit: ActionFit) -> tuple[float, ...]:

@@ -207,7 +207,7 @@ def examine(
             with steps.timed("closed loop"):
                 proposed = proposal if proposal is not None and proposal.lines else None
                 closed_loop = run_closed_loop(policy, demonstrations, settings, pool, proposed, told)
-                diagnosis = _with_closed_loop(diagnosis, closed_loop)
+                diagnosis = with_closed_loop(diagnosis, closed_loop)
     return Examination(
         settings.model,
         suite.name,
@@ -692,8 +692,21 @@ def run_closed_loop(
     return ClosedLoop(tuple(case.id for case, _ in cases), *map(tuple, outcomes))
 
 
-def _with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
-    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds."""
+def with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
+    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds.
+
+    Of a wiring that gains along demonstrations a finding is only possible if fewer episodes succeed as proposed.
+    """
+    if closed.proposed and sum(closed.proposed) < sum(closed.today):
+        told = f"{sum(closed.today)} of {len(closed.cases)} episodes succeed as wired today, and as proposed"
+        told += f" {sum(closed.proposed)}"
+        weaker = [
+            replace(each, confidence="possible", evidence=f"{each.evidence}; {told}")
+            if "gain" in each.numbers
+            else each
+            for each in diagnosis.findings
+        ]
+        return replace(diagnosis, findings=tuple(weaker))
     if not diagnosis.is_well or sum(closed.today) > 0 or not diagnosis.questions:
         return diagnosis
     told = f"0 of {len(closed.cases)} episodes succeed, though along demonstrations its actions are right"

@@ -126,4 +126,5 @@ def _doctor_command(suite: str, settings: "Settings") -> str:
     plugins = [text for name in settings.plugins for text in ("-p", name)]
     words = ["pytest-vla", *plugins, "doctor", f"--vla-model={settings.model}", f"--vla-suite={suite}"]
     more = {"tasks": ",".join(settings.tasks), "evaluator": settings.evaluator, "replan": settings.replan}
+    more |= {"data": settings.data, "device": settings.device[0] if settings.device != ("auto",) else None}
     return shlex.join([*words, *(f"--vla-{name}={value}" for name, value in more.items() if value)])

@@ -1,10 +1,12 @@
 """A progress line for work that takes more than a second."""
 
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
 from pytest_vla.util.text import printable
@@ -116,3 +118,18 @@ def preparing(what: str) -> Iterator[None]:
         yield
     finally:
         LOGGER.info("%s: %.1f s", what, time.monotonic() - began, extra={"preparing": what, "ended": True})
+
+
+@contextmanager
+def output_aside() -> Iterator[None]:
+    """Send standard output to standard error within the block: that of Python, of libraries in C and of children."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_vla.doctor.answers import ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
-from pytest_vla.doctor.diagnosis import Output, WiringProposal, diagnose_windows
-from pytest_vla.doctor.findings import CODES, WELL, Diagnosis
+from pytest_vla.doctor.diagnosis import Output, WiringProposal, diagnose_windows, surest_first
+from pytest_vla.doctor.findings import CODES, WELL, Diagnosis, DoctorFinding
 from pytest_vla.doctor.fits import Mending, mendings
 from pytest_vla.doctor.wirings import Wiring, composed, picture_wirings, prompt_wirings, state_wirings
 from pytest_vla.errors import VlaError
@@ -274,3 +274,9 @@ def test_a_gripper_is_mended_before_the_evaluator_converts_it() -> None:
     assert codes_of(found) == ["VLA-D040"]
     assert found.findings[0].lines == ("chunk[:, -1] = 1 - chunk[:, -1]",)
     assert found.findings[0].lines[0] in "\n".join(found.proposal.lines)
+
+
+def test_a_certain_finding_goes_before_one_that_gains_more() -> None:
+    made = {sure: DoctorFinding("VLA-D010", sure, "", sure) for sure in ("possible", "likely", "certain")}
+    ranked = [(0.3, made["possible"]), (0.2, made["likely"]), (0.1, made["certain"])]
+    assert surest_first(ranked) == [made["certain"], made["likely"], made["possible"]]

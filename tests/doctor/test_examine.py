@@ -20,8 +20,17 @@ from pytest_vla.doctor.examine import (
     exchange,
     replay,
     windows_of,
+    with_closed_loop,
 )
-from pytest_vla.doctor.findings import RECORDED_OTHERWISE, WELL, WORLD, Examination
+from pytest_vla.doctor.findings import (
+    RECORDED_OTHERWISE,
+    WELL,
+    WORLD,
+    ClosedLoop,
+    Diagnosis,
+    DoctorFinding,
+    Examination,
+)
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import Suite, load_suite
@@ -231,3 +240,12 @@ def test_cameras_without_demonstrations_are_refused(suite: Suite) -> None:
 def test_a_place_without_demonstrations_is_named(suite: Suite, tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="nowhere"):
         demonstrations_of(str(tmp_path / "nowhere"), suite)
+
+
+def test_a_proposal_that_fails_where_today_succeeds_is_only_possible() -> None:
+    gains = DoctorFinding("VLA-D010", "", "", "likely", numbers={"gain": 0.1})
+    known = DoctorFinding("VLA-D014", "", "", "certain")
+    diagnosis = Diagnosis((gains, known), (0.5, 0.6), {}, {}, (), {}, 9)
+    found = with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (True, True), (True, False)))
+    assert [each.confidence for each in found.findings] == ["possible", "certain"]
+    assert with_closed_loop(diagnosis, ClosedLoop(("a",), (False,), (False,))) == diagnosis

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,13 +42,18 @@ def test_a_suite_without_a_success_names_the_command() -> None:
 
 def test_the_command_repeats_what_the_run_was_given_and_is_quoted() -> None:
     model = "mine:policy?ckpt=a b&name=it's $(here)"
-    line = doctor_hint(FAILED, settings(model, tasks=("turn_on*", "a b"), replan=5, evaluator="openpi"))
+    line = doctor_hint(
+        FAILED,
+        settings(model, tasks=("turn_on*", "a b"), replan=5, evaluator="openpi", data=Path("my data"), device=("cpu",)),
+    )
     assert set(command(line)[2:]) == {
         f"--vla-model={model}",
         "--vla-suite=libero_goal",
         "--vla-tasks=turn_on*,a b",
         "--vla-replan=5",
         "--vla-evaluator=openpi",
+        "--vla-data=my data",
+        "--vla-device=cpu",
     }
 
 

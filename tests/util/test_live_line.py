@@ -1,13 +1,14 @@
 """Who waits is told what for; who does not is told nothing."""
 
 import io
+import os
 import re
 import time
 
 import pytest
 
 from pytest_vla.util import live_line as waiting
-from pytest_vla.util.live_line import progress, told_when_slow
+from pytest_vla.util.live_line import output_aside, progress, told_when_slow
 from tests.support.waiting import HANG, until
 
 
@@ -68,3 +69,14 @@ def test_what_is_done_at_once_is_not_told(monkeypatch: pytest.MonkeyPatch) -> No
         with progress(stream) as told:
             told("loading")
         assert stream.getvalue().strip("\r\x1b[K") == ""
+
+
+def test_output_of_libraries_goes_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with output_aside():
+        print("Python's")
+        os.write(1, b"a library's")
+    print("result")
+    out, err = capfd.readouterr()
+    assert out == "result\n"
+    assert "Python's" in err
+    assert "a library's" in err
