@@ -71,6 +71,8 @@ _EVERYTHING = 0.98
 _EXPLAINED = 0.6
 """The share of the variance from which "nothing is wrong" is likely, and not only possible."""
 SCREEN_QUESTIONS = 40
+FEW = 4
+"""The number of demonstrations below which another wiring of inputs is only possible."""
 _FINALISTS = 4
 _MOST_ROUNDS = 3
 
@@ -265,6 +267,8 @@ def diagnose_windows(
     output = _output_of(search, base)
     told("exchanging its inputs")
     notes: list[str] = []
+    if len(windows) < FEW:
+        notes.append(f"{len(windows)} demonstrations are few: another wiring of inputs may fit better by chance")
     if search.draws:
         notes.append("its answers to equal questions differ, so inputs without effect cannot be told")
     elif has_language is None and not (has_language := _reads_language(search)):
@@ -530,6 +534,9 @@ def _sure(gain: Gain) -> str:
 # What goes in.
 
 
+_DOUBTED = ("VLA-D011", "VLA-D016", OTHER_WORDING)
+
+
 def _best_input(
     search: _Search,
     chosen: Sequence[Wiring],
@@ -576,8 +583,8 @@ def _best_input(
         result = tried(candidates[number], search.windows, current)
         if result is None or result[2].value <= LEAST_GAIN:
             continue
-        # Of a wording little is expected: what is nearly certain alone is believed.
-        if (result[2].low if candidates[number].code == OTHER_WORDING else result[2].likely) > 0:
+        # Of some little is expected, or there are many of them: what is nearly certain alone is believed.
+        if (result[2].low if candidates[number].code in _DOUBTED else result[2].likely) > 0:
             finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
@@ -635,7 +642,9 @@ def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
     if same := search.same.get(wiring.name):
         told += f"; these demonstrations cannot tell it apart from {' or '.join(same)}"
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
-    return DoctorFinding(wiring.code, f"it fits with {wiring.name}", told, _sure(gain), wiring.lines, numbers)
+    # Blocks of few demonstrations are much alike, and their bootstrap is too sure.
+    sure = _sure(gain) if len(search.windows) >= FEW else "possible"
+    return DoctorFinding(wiring.code, f"it fits with {wiring.name}", told, sure, wiring.lines, numbers)
 
 
 # Inputs without effect.
