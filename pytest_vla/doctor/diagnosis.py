@@ -581,10 +581,11 @@ def _best_input(
     finalists = []
     for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
         result = tried(candidates[number], search.windows, current)
-        if result is None or result[2].value <= LEAST_GAIN:
+        if result is None:
             continue
-        # Of some little is expected, or there are many of them: what is nearly certain alone is believed.
-        if (result[2].low if candidates[number].code in _DOUBTED else result[2].likely) > 0:
+        # Of some little is expected, or there are many of them: twice the gain, nearly certain, alone is believed.
+        is_doubted, gain = candidates[number].code in _DOUBTED, result[2]
+        if (gain.low if is_doubted else gain.likely) > 0 and gain.value > LEAST_GAIN * (1 + is_doubted):
             finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
