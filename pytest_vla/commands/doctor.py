@@ -185,13 +185,16 @@ def as_text(examination: "Examination") -> Iterator[str]:
         yield "An adapter that makes all of these changes. Save it in a module, which is the new --vla-model:"
         yield from (f"    {line}" for line in examination.adapter_module)
     if diagnosis.by_dimension:
+        from pytest_vla.doctor.findings import UNKNOWN
         from pytest_vla.doctor.fits import DIMENSIONS
 
         yield ""
         rows = [["variance explained", *DIMENSIONS, "mean"]]
+        # Where the policy knows nothing, the best that was tried is no proposal.
+        best = "best tried" if any(each.code == UNKNOWN for each in diagnosis.findings) else "proposed"
         for name, value in zip(("today", "proposed"), diagnosis.explained, strict=True):
             shares = [f"{each:.2f}" if each == each else "-" for each in diagnosis.by_dimension[name]]
-            rows.append([name, *shares, f"{value:.2f}"])
+            rows.append([name if name == "today" else best, *shares, f"{value:.2f}"])
         yield from aligned(rows, 0)
         listed = ", ".join(f"{name} {value:.2f}" for name, value in diagnosis.yardsticks.items())
         yield from wrapped(f"(1: the demonstrated actions themselves; {listed})")

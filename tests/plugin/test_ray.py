@@ -118,7 +118,9 @@ def test_a_lost_node_costs_no_episode(begin: tuple[Start, Path], cluster: Nodes)
     assert run.wait() == 1, (folder / "out").read_text()
     with open_store(folder / ".vla", create=False) as store:
         attempts = [*store.attempts(store.run("last").name)]
-    assert len(attempts) == len({record.node for record in attempts}) == 240
+    assert len({record.node for record in attempts}) == 240
+    # A node may be lost when an episode's record has come, and its test has not ended: it runs again, and the first counts.
+    assert len(attempts) <= 240 + len(more)
     assert {record.outcome for record in attempts} == {"success", "failure", "invalid"}
     assert {record.attempt for record in attempts} <= {1, 2}
     again = [record for record in attempts if record.attempt == 2]
