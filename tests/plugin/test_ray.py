@@ -119,7 +119,7 @@ def test_a_lost_node_costs_no_episode(begin: tuple[Start, Path], cluster: Nodes)
     with open_store(folder / ".vla", create=False) as store:
         attempts = [*store.attempts(store.run("last").name)]
     assert len({record.node for record in attempts}) == 240
-    # A node may be lost when an episode's record has come, and its test has not ended: it runs again, and the first counts.
+    # A node may be lost when an episode's record has come and its test has not ended: it runs again, the first counts.
     assert len(attempts) <= 240 + len(more)
     assert {record.outcome for record in attempts} == {"success", "failure", "invalid"}
     assert {record.attempt for record in attempts} <= {1, 2}
