@@ -92,7 +92,7 @@ def unheeded(context: RunContext) -> str:
 LEAST_EPISODES = 20
 """So many unvaried episodes without a success are no bad luck of a policy that mostly succeeds."""
 
-_NOT_EXAMINED = ("expert", "random", "replay", "live")
+_NOT_EXAMINED = ("expert", "random", "replay", "memoriser", "live")
 """Policies that read no pictures, so that nothing can be wired wrongly, and those that no command can load."""
 
 
