@@ -45,6 +45,7 @@ def test_a_policy_that_knows_nothing(capfd: pytest.CaptureFixture[str], tmp_path
     asked = ("--vla-model=random", f"--vla-tasks={TASK}", "--demo-count=2", "--episodes=0")
     assert main(("doctor", *asked, "--json", f"--html={page}")) == 1
     out, err = capfd.readouterr()
+    assert out, err
     found = json.loads(out)
     assert [each["code"] for each in found["diagnosis"]["findings"]] == [UNKNOWN]
     assert UNKNOWN in err
