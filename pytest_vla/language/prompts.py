@@ -20,25 +20,10 @@ from pytest_vla.scene.problem import Literal, Problem
 _POSITIONS = frozenset(("left", "right", "front", "back", "middle", "top", "bottom", "center"))
 _MOVING = frozenset(("pick", "put", "place", "take", "push", "stack", "move", "grab", "lift"))
 # Where what is moved has been said.
-_ENDS = frozenset(
-    (
-        "on",
-        "in",
-        "to",
-        "into",
-        "onto",
-        "at",
-        "from",
-        "under",
-        "between",
-        "next",
-        "out",
-        "of",
-        "inside",
-        "with",
-        "behind",
-    )
-) | frozenset(("beside", "near", "then", "over", "above", "below", "off", "that", "which", "it", "them"))
+_ENDS = {
+    *("on", "in", "to", "into", "onto", "at", "from", "under", "between", "next", "out", "of", "inside", "with"),
+    *("behind", "beside", "near", "then", "over", "above", "below", "off", "that", "which", "it", "them"),
+}
 _VERBS = _MOVING | {"open", "close", "turn", "shut"}
 # Verb, its particle, and the predicates of which one has to be in the goal.
 _STATES = (
@@ -48,24 +33,11 @@ _STATES = (
     ("turn", "off", ("turnoff",)),
     ("open", "", ("open", "in", "close")),
 )
-_WORDS = frozenset(
-    (
-        "with",
-        "from",
-        "into",
-        "onto",
-        "them",
-        "then",
-        "that",
-        "this",
-        "these",
-        "those",
-        "both",
-        "each",
-        "between",
-        "beside",
-    )
-) | frozenset(("behind", "under", "inside", "wooden", "lit", "afterward", "last", "which", "without", "its", "their"))
+_WORDS = {
+    *("with", "from", "into", "onto", "them", "then", "that", "this", "these", "those", "both", "each", "between"),
+    *("beside", "behind", "under", "inside", "wooden", "lit", "afterward", "last", "which", "without"),
+    *("its", "their"),
+}
 _CLOSE = 0.8  # difflib's ratio; pocelain and porcelain have 0.94
 
 

@@ -125,49 +125,23 @@ _CABINET = Articulation(open_range=(-0.16, -0.14), close_range=(0.0, 0.005))
 _ARTICULATED = _about("x", _PI / 4, _PI / 2)
 
 _HOPE = {
-    "alphabet_soup": _about("z", _PI / 2),
-    "bbq_sauce": _HALF_X,
-    "butter": _LYING,
-    "cherries": _HALF_X,
-    "chocolate_pudding": _LYING,
-    "cookies": _HALF_X,
-    "corn": _HALF_X,
-    "cream_cheese": _LYING,
-    "ketchup": _UPRIGHT,
-    "macaroni_and_cheese": _UPRIGHT,
-    "mayo": _UPRIGHT,
-    "milk": _UPRIGHT,
-    "new_salad_dressing": _UPRIGHT,
-    "orange_juice": _UPRIGHT,
-    "popcorn": _LYING,
-    "salad_dressing": _UPRIGHT,
-    "tomato_sauce": _about("z", _PI / 2),
+    **dict.fromkeys(("alphabet_soup", "tomato_sauce"), _about("z", _PI / 2)),
+    **dict.fromkeys(("bbq_sauce", "cherries", "cookies", "corn"), _HALF_X),
+    **dict.fromkeys(("butter", "chocolate_pudding", "cream_cheese", "popcorn"), _LYING),
+    **dict.fromkeys(("ketchup", "macaroni_and_cheese", "mayo", "milk", "new_salad_dressing"), _UPRIGHT),
+    **dict.fromkeys(("orange_juice", "salad_dressing"), _UPRIGHT),
 }
 _SCANNED = {
-    "akita_black_bowl": _HALF_X,
-    "basket": _HALF_X,
-    "chefmate_8_frypan": _HALF_X,
-    "glazed_rim_porcelain_ramekin": _HALF_X,
-    "plate": _HALF_X,
+    **dict.fromkeys(("akita_black_bowl", "basket", "chefmate_8_frypan", "glazed_rim_porcelain_ramekin"), _HALF_X),
+    **dict.fromkeys(("plate", "white_bowl"), _HALF_X),
     "rack": _LYING,
-    "white_bowl": _HALF_X,
 }
 _TURBOSQUID = {
-    "black_book": _BOOK,
-    "bowl_drainer": _LYING,
-    "desk_caddy": _LYING,
-    "dining_set_group": _LYING,
-    "moka_pot": _LYING,
-    "porcelain_mug": _MUG,
-    "red_coffee_mug": _MUG,
+    **dict.fromkeys(("black_book", "yellow_book"), _BOOK),
+    **dict.fromkeys(("bowl_drainer", "desk_caddy", "dining_set_group", "moka_pot", "wine_bottle"), _LYING),
+    **dict.fromkeys(("wine_rack", "wooden_shelf", "wooden_tray", "wooden_two_layer_shelf"), _LYING),
+    **dict.fromkeys(("porcelain_mug", "red_coffee_mug", "white_yellow_mug"), _MUG),
     "white_storage_box": _about("y", 0.0),
-    "white_yellow_mug": _MUG,
-    "wine_bottle": _LYING,
-    "wine_rack": _LYING,
-    "wooden_shelf": _LYING,
-    "wooden_tray": _LYING,
-    "wooden_two_layer_shelf": _LYING,
-    "yellow_book": _BOOK,
 }
 _MODEL_NAMES = {"rack": "simple_rack"}
 
@@ -179,7 +153,8 @@ def _catalogue() -> dict[str, Category]:
         ("stable_scanned_objects", _SCANNED),
         ("turbosquid_objects", _TURBOSQUID),
     ):
-        for name, rotations in table.items():
+        # Draws among categories go through them in this order.
+        for name, rotations in sorted(table.items()):
             model = _MODEL_NAMES.get(name, name)
             single = rotations is not _UPRIGHT
             entries.append(Category(name, f"{folder}/{model}/{model}.xml", rotations, single))
