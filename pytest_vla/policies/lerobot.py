@@ -342,13 +342,7 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
     tables = {}
     for name in (_CONFIG, *_PROCESSORS):
         file = place / name
-        try:
-            table = read_json(file)
-        except (OSError, ValueError) as error:
-            raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
-        if not isinstance(table, dict):
-            raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of save_pretrained")
-        tables[name] = table
+        tables[name] = table = _saved_table(option, file)
         for field, value in _fields(table):
             if field in _CODE_FROM and value not in _TRUSTED:
                 raise VlaError(
@@ -463,7 +457,7 @@ def _read_adapter(
     if find_spec("peft") is None:
         raise VlaError(f"{option} is an adapter, which needs the package peft: pip install peft")
     file = place / _ADAPTER
-    table = _adapter_table(option, file)
+    table = _saved_table(option, file)
     if table.get("peft_type") != "LORA":
         shown = quoted(table.get("peft_type"))
         raise VlaError(
@@ -486,13 +480,13 @@ def _read_adapter(
     return Adapter(found or place, place / _ADAPTER_WEIGHTS, settings)
 
 
-def _adapter_table(option: str, file: Path) -> dict[str, Any]:
+def _saved_table(option: str, file: Path) -> dict[str, Any]:
     try:
         table = read_json(file)
     except (OSError, ValueError) as error:
         raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
     if not isinstance(table, dict):
-        raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of PEFT's save_pretrained")
+        raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of save_pretrained")
     return table
 
 
@@ -502,7 +496,7 @@ def _base_of(option: str, place: Path, folder: Path, base: str | None, *, is_ear
     None if it is still to be downloaded. Raises VlaError.
     """
     if base is None:
-        named = _adapter_table(option, place / _ADAPTER).get("base_model_name_or_path")
+        named = _saved_table(option, place / _ADAPTER).get("base_model_name_or_path")
         local = _local(named, place) if isinstance(named, str) and named else None
         if local is None or not (local / _WEIGHTS).is_file():
             shown = printable(str(named))[:200]
