@@ -87,7 +87,13 @@ def base(vla: gate_runs.Run, project: pytest.Pytester, kept: dict[str, str]) -> 
 
 
 @pytest.fixture
+def limits_that_run_out(project: pytest.Pytester) -> None:
+    """The module ``run_out``, which policies of the project may import."""
+    project.makepyfile(run_out=RUN_OUT)
+
+
+@pytest.fixture
 def batched(project: pytest.Pytester) -> Path:
     """The project's folder with the module ``batched``, a policy that answers in batches."""
-    project.makepyfile(batched=BATCHED, run_out=RUN_OUT)
+    project.makepyfile(batched=BATCHED)
     return project.path

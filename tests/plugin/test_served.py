@@ -10,6 +10,8 @@ from tests.support.batched import BATCHED, loaded, troubled
 from tests.support.runs import digests, last_records, run_names
 from tests.support.workers import ALONE, BOTH
 
+pytestmark = pytest.mark.usefixtures("limits_that_run_out")
+
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
 

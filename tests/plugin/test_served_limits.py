@@ -9,6 +9,8 @@ import pytest
 from tests.support.batched import BATCHED, loaded, troubled
 from tests.support.runs import digests, last_records
 
+pytestmark = pytest.mark.usefixtures("limits_that_run_out")
+
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
 RACK = ("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=batched:policy")
