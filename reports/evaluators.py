@@ -51,7 +51,7 @@ from pytest_vla.reports.html.svg import budget_drawing
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.documents import read_toml
-from pytest_vla.util.text import counted, did_you_mean, printable
+from pytest_vla.util.text import counted, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -132,7 +132,7 @@ def published_number(name: str) -> PublishedNumber:
     known = published_numbers()
     if name not in known:
         raise VlaError(
-            f"--published: there is no number of {printable(repr(name)[:80])}.{did_you_mean(as_spelt(name), known)} "
+            f"--published: there is no number of {quoted(name, 80)}.{did_you_mean(as_spelt(name), known)} "
             f"Names: {', '.join(known)}"
         )
     return known[name]

@@ -19,7 +19,7 @@ from pytest_vla.reports.blocks import Block
 from pytest_vla.reports.json_schema import SCHEMA
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.text import block_lines
-from pytest_vla.util.text import did_you_mean, printable
+from pytest_vla.util.text import did_you_mean, quoted
 from pytest_vla.util.warnings import describe
 
 ALL = "all"
@@ -91,7 +91,7 @@ def chosen_sections(options: argparse.Namespace) -> tuple[SectionEntry, ...]:
     if ALL in names:
         return tuple(known.values())
     if unknown := [name for name in names if name not in known]:
-        named = printable(repr(unknown[0])[:80])
+        named = quoted(unknown[0], 80)
         raise VlaError(
             f"--section: the report has no section {named}.{did_you_mean(unknown[0], known)} Sections: "
             f"{', '.join(known)}, or {ALL}"

@@ -24,7 +24,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.util.files import exclusive, expanded, fetched_libero
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import quoted
 
 REPOSITORY = "lerobot/libero-assets"
 """A data set of the hub; its root is LIBERO's assets/."""
@@ -302,7 +302,7 @@ def _check_listing(listing: DataSetListing) -> None:
     seen: set[str] = set()
     for file in listing.files:
         if complaint := _complaint_on(file, seen):
-            name = printable(repr(file.name)[:100])
+            name = quoted(file.name, 100)
             raise VlaError(f"the data set {REPOSITORY} lists {name}, {complaint}: nothing was fetched")
         seen.add(file.name)
     folders = {PurePosixPath(file.name).parts[0] for file in listing.files}

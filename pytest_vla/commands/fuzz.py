@@ -28,7 +28,7 @@ from pytest_vla.run.search_options import DEFAULT_SUITE, check_output, declare_s
 from pytest_vla.util.files import check_no_link, whole_file, why_foreign
 from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.processes import ended_as_interrupted
-from pytest_vla.util.text import counted, printable
+from pytest_vla.util.text import counted, printable, quoted
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Conditions
@@ -371,7 +371,7 @@ def _read(key: str, value: Any, where: str) -> Any:
             return found
     except (argparse.ArgumentTypeError, VlaError, ValueError):
         pass
-    shown = f"{printable(repr(key))[:60]} is {printable(repr(value))[:60]}"
+    shown = f"{quoted(key)} is {quoted(value)}"
     raise VlaError(f"{where}: its option {shown}, which `pytest-vla fuzz` does not take; start a new search")
 
 

@@ -16,9 +16,11 @@ from pytest_vla.errors import (
     RedrawError,
 )
 from pytest_vla.plan.case import Case, init_state_of
+from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
-from pytest_vla.policies.base import Observation
+from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED, digest_number
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.kind import MOST_DRAWS
@@ -202,9 +204,37 @@ def _out_of_sight(world: EpisodeWorld) -> str:
 def _undone(world: EpisodeWorld) -> str:
     """Return why the task cannot be done from the present state, or ""; another simulator's world may decide."""
     own = getattr(world, "infeasible", None)
-    if own is not None:
-        return str(own())
+    return infeasible(cast("World", world)) if own is None else str(own())
 
-    from pytest_vla.episode.feasible import infeasible
 
-    return infeasible(cast("World", world))
+def infeasible(world: "World") -> str:
+    """Return why the expert fails from the world's present state, or "" if it succeeds.
+
+    The world returns to this state, but observations made before can no longer be read. The variation's changes of
+    pictures and actions do not apply.
+
+    Args:
+        world: reset; stepped and restored.
+
+    Raises:
+        VlaError: the world was not reset.
+    """
+    from pytest_vla.expert.policy import expert_policy
+
+    if world.success():
+        return ""
+    task, before = world.task, world.save()
+    name = f"{task.suite}/{task.name}/feasible"
+    episode = Episode(name, task.suite, task.name, task.language, 0, noise_generator(0, name), world=world)
+    try:
+        session = expert_policy(episode)
+        for _ in range(task.protocol.max_steps):
+            world.step(np.asarray(session({})), RELATIVE)
+            if world.success():
+                return ""
+    except EpisodeError as error:
+        return f"the expert's episode breaks: {error}"
+    finally:
+        world.restore(before)
+    open_ = ", ".join(literal for literal, held in world.predicates().items() if not held)
+    return f"the expert does not do it in {task.protocol.max_steps} steps: {open_}"

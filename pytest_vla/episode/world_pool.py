@@ -24,7 +24,7 @@ from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.lazy_observation import Observation
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, recorded_versions
 
@@ -144,7 +144,7 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
         try:
             found[name] = array = np.array(value)
         except Exception as error:
-            raise _refused(f"gives {printable(repr(name)[:100])}, which is no array: {error}", "series") from error
+            raise _refused(f"gives {quoted(name, 100)}, which is no array: {error}", "series") from error
         if fault := series_fault(name, (steps, *array.shape), array.dtype, steps):
             raise _refused(f"does not fit: {fault}", "series")
     # Bools and small integers may become larger numbers at a later step.
@@ -205,7 +205,7 @@ def own_provenance(told: Any, ours: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(told, Mapping):
         raise _refused(f"gives {type(told).__name__}, expected texts by name", "provenance")
     for name, text in told.items():
-        shown = printable(repr(name)[:100])
+        shown = quoted(name, 100)
         if not isinstance(name, str) or not name:
             raise _refused(f"gives {shown} as a name, expected a text", "provenance")
         if not isinstance(text, str):
@@ -220,7 +220,7 @@ def _charge(told: Any, step: int) -> Charge:
     if not isinstance(told, Charge):
         raise _refused(f"gives {type(told).__name__} in a list, expected pytest_vla.plan.costs.Charge")
     if not isinstance(told.name, str) or not told.name:
-        raise _refused(f"gives {printable(repr(told.name)[:100])} as a name, expected a text")
+        raise _refused(f"gives {quoted(told.name, 100)} as a name, expected a text")
     if any(text is not None and not isinstance(text, str) for text in (told.by, told.text)):
         raise _refused(f"gives {told.name} with what is no text in by or text")
     if told.step is not None and (type(told.step) is not int or not 0 <= told.step <= step):

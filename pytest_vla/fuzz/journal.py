@@ -31,7 +31,7 @@ from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.task import Task
 from pytest_vla.records.checks import is_plain, parse_json
 from pytest_vla.util.files import NO_LOCKS, lacks_locks
-from pytest_vla.util.text import did_you_mean, printable
+from pytest_vla.util.text import did_you_mean, quoted
 from pytest_vla.vary.chosen import Change
 from pytest_vla.vary.registry import kind_named
 from pytest_vla.vary.space import complaints
@@ -256,13 +256,13 @@ def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
 
 def _word(value: Any, known: Sequence[str]) -> Any:
     if value not in known:
-        raise VlaError(f"expected one of {', '.join(known)}, found {printable(repr(value))[:60]}")
+        raise VlaError(f"expected one of {', '.join(known)}, found {quoted(value)}")
     return value
 
 
 def _typed(value: Any, kind: type[_T]) -> _T:
     if type(value) is not kind:
-        raise VlaError(f"expected {kind.__name__}, found {printable(repr(value))[:60]}")
+        raise VlaError(f"expected {kind.__name__}, found {quoted(value)}")
     return value
 
 
@@ -274,7 +274,7 @@ def _count(value: Any) -> int:
 
 def _amount(value: Any, most: float) -> float:
     if type(value) not in (int, float) or not 0 <= value <= most:
-        raise VlaError(f"expected a number from 0 to {most:g}, found {printable(repr(value))[:60]}")
+        raise VlaError(f"expected a number from 0 to {most:g}, found {quoted(value)}")
     return float(value)
 
 

@@ -16,11 +16,21 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult, Conditions, differences, layers_of, merged
 from pytest_vla.gate.comparable import ComparableEpisodes, Pair, matched
 from pytest_vla.plan.case import CaseParts, parse_case_id, task_key
-from pytest_vla.records.checks import OUTCOMES, is_count, is_number, is_plain, parse_json
+from pytest_vla.records.checks import (
+    OUTCOMES,
+    is_count,
+    is_number,
+    is_plain,
+    is_text,
+    list_of,
+    or_null,
+    parse_json,
+    table_of,
+)
 from pytest_vla.records.counting import INIT_STATE_DIGEST
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 
 # What a baseline's file may say: it is from outside, edited and merged by people. Pure; `migrated` has the schemas.
 
@@ -70,7 +80,7 @@ def migrated(table: Any, schema: int = SCHEMA, steps: Mapping[int, Callable[[Tab
             f"expected {known}, found {found}, written by {by}: upgrade pytest-vla (pip install -U pytest-vla)"
         )
     if type(found) is not int or found < oldest:
-        raise VlaError(f"expected {known}, found {_told(found)}")
+        raise VlaError(f"expected {known}, found {quoted(found)}")
     made: Table = table
     for version in range(found, schema):
         made = {**steps[version](made), "schema": version + 1}
@@ -84,7 +94,7 @@ def check_table(table: Mapping[str, Any]) -> None:
     _check_fields(table, _TABLE)
     for name, value in table.items():
         if name not in OF_TABLE and not is_plain(value):
-            raise VlaError(f"{_told(name)}: expected numbers, texts, lists and tables, not too deep")
+            raise VlaError(f"{quoted(name)}: expected numbers, texts, lists and tables, not too deep")
     names = {*table["common"], *(name for each in table["suites"].values() for name in each)}
     names |= {name for each in table["tasks"].values() for name in each}
     if len(names) > _MOST_NAMES or len(names) * len(table["tasks"]) > MOST_CONDITIONS:
@@ -125,47 +135,19 @@ def check_conditions(conditions: Mapping[str, Any]) -> None:
 def _check_fields(table: Mapping[str, Any], fields: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> None:
     for name, (expected, fits) in fields.items():
         if name in table and not fits(table[name]):
-            raise VlaError(f"{name}: expected {expected}, found {_told(table[name])}")
-
-
-def _told(value: object) -> str:
-    return printable(repr(value)[:60])
-
-
-def _is_text(value: object) -> bool:
-    return type(value) is str
-
-
-def _is_text_or_null(value: object) -> bool:
-    return value is None or type(value) is str
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+            raise VlaError(f"{name}: expected {expected}, found {quoted(table[name])}")
 
 
 def _is_conditions(value: object) -> bool:
     return isinstance(value, dict) and is_plain(value)
 
 
-def _is_layer(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_conditions, value.values()))
-
-
 def _is_numbers(value: object) -> bool:
     return isinstance(value, dict) and all(is_number(each) and type(each) is not bool for each in value.values())
 
 
-def _is_costs(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_amounts, value.values()))
-
-
 def _is_amounts(value: object) -> bool:
     return _is_numbers(value) and isinstance(value, dict) and all(each >= 0 for each in value.values())
-
-
-def _is_charged(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and all(map(_is_texts, value.values())))
 
 
 def _is_variation(value: object) -> bool:
@@ -174,37 +156,38 @@ def _is_variation(value: object) -> bool:
     return (
         isinstance(value, dict)
         and {*value} <= {"dimension", "kind", "level", "probe"}
-        and _is_text(value.get("dimension", ""))
-        and _is_text(value.get("kind", ""))
+        and is_text(value.get("dimension", ""))
+        and is_text(value.get("kind", ""))
         and (value.get("level") is None or type(value["level"]) is int)
         and isinstance(value.get("probe", False), bool)
     )
 
 
+_is_texts = list_of(is_text)
 _Fields = Mapping[str, tuple[str, Callable[[Any], bool]]]
 
 _TABLE: _Fields = {
-    **dict.fromkeys(("made_by", "model"), ("a text", _is_text)),
-    "policy_digest": ("a text or null", _is_text_or_null),
+    **dict.fromkeys(("made_by", "model"), ("a text", is_text)),
+    "policy_digest": ("a text or null", or_null(is_text)),
     "runs": ("a list of texts", _is_texts),
     "began": ("two texts", lambda value: _is_texts(value) and len(value) == 2),
     "common": ("a table of conditions", _is_conditions),
-    **dict.fromkeys(("suites", "tasks"), ("a table of tables of conditions", _is_layer)),
+    **dict.fromkeys(("suites", "tasks"), ("a table of tables of conditions", table_of(_is_conditions))),
     "cases": ("a list of cases", lambda value: isinstance(value, list)),
 }
 _CASE: _Fields = {
-    **dict.fromkeys(("case", "digest", "parameters", "listed", "test", INIT_STATE_DIGEST), ("a text", _is_text)),
+    **dict.fromkeys(("case", "digest", "parameters", "listed", "test", INIT_STATE_DIGEST), ("a text", is_text)),
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),
-    "reason": ("a text or null", _is_text_or_null),
+    "reason": ("a text or null", or_null(is_text)),
     "steps": ("an integer from 0", is_count),
-    "success_step": ("an integer from 0, or null", lambda value: value is None or is_count(value)),
-    "costs": ("tables of amounts from 0, by account", _is_costs),
+    "success_step": ("an integer from 0, or null", or_null(is_count)),
+    "costs": ("tables of amounts from 0, by account", table_of(_is_amounts)),
     "metrics": ("a table of numbers", _is_numbers),
     "but": ("a table of conditions", _is_conditions),
 }
 _CONDITIONS: _Fields = {
-    "run_seed": ("an integer from 0, or null", lambda value: value is None or is_count(value)),
-    "charged": ("a table of lists of texts, or null", _is_charged),
+    "run_seed": ("an integer from 0, or null", or_null(is_count)),
+    "charged": ("a table of lists of texts, or null", or_null(table_of(_is_texts))),
     "variation": ("a table with dimension, kind, level or probe, or null", _is_variation),
 }
 

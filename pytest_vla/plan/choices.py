@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import quoted
 
 IMAGE_TRANSFORMS = ("none", "rotate_180", "raw")
 """How a suite may turn the pictures of its policies; `pytest_vla.policies.view` does it. ``raw`` is upside down, as
@@ -87,8 +87,7 @@ def scene_draw(scenes: str, scene_seed: int) -> SceneDraw:
     found = _SCENES.fullmatch(scenes)
     if found is None:
         raise VlaError(
-            f"scenes is {printable(repr(scenes)[:80])}, expected 'seed', 'seed+N', 'seed+N after K resets' or "
-            "'stream N'"
+            f"scenes is {quoted(scenes, 80)}, expected 'seed', 'seed+N', 'seed+N after K resets' or 'stream N'"
         )
     if found["stream"] is not None:
         if scene_seed >= MOST_IN_STREAM:
@@ -115,7 +114,7 @@ def picture_steps(transform: str) -> tuple[tuple[str, float], ...]:
     """
     turn, *further = transform.split(" > ")
     if turn not in IMAGE_TRANSFORMS:
-        raise VlaError(f"the turn is {printable(repr(turn)[:60])}, expected one of {', '.join(IMAGE_TRANSFORMS)}")
+        raise VlaError(f"the turn is {quoted(turn)}, expected one of {', '.join(IMAGE_TRANSFORMS)}")
     found = [(turn, 0.0)]
     for step in further:
         name, _, text = step.partition(" ")
@@ -123,7 +122,7 @@ def picture_steps(transform: str) -> tuple[tuple[str, float], ...]:
         lowest, highest = PICTURE_STEPS.get(name, (0, -1))
         if not lowest <= number <= highest or (name != "crop" and number != int(number)):
             known = ", ".join(f"{each} {low:g} to {high:g}" for each, (low, high) in PICTURE_STEPS.items())
-            raise VlaError(f"the step is {printable(repr(step)[:60])}, expected one of {known}")
+            raise VlaError(f"the step is {quoted(step)}, expected one of {known}")
         found.append((name, number))
     return tuple(found)
 
@@ -153,7 +152,7 @@ def steps_to_hold(success: str) -> int | None:
     name, _, text = success.partition(":")
     if success == FIRST or (name == HELD and re.fullmatch(r"[1-9]\d{0,5}", text)):
         return 1 if success == FIRST else int(text)
-    raise VlaError(f"success is {printable(repr(success)[:60])}, expected first, held:K (K steps on end) or end")
+    raise VlaError(f"success is {quoted(success)}, expected first, held:K (K steps on end) or end")
 
 
 def success_rule(text: str) -> str:

@@ -28,7 +28,7 @@ from pytest_vla.plan.choices import (
 )
 from pytest_vla.plan.task import INSTRUCTION, OWN_EVALUATOR, Protocol, Task, with_protocol
 from pytest_vla.util.documents import read_toml
-from pytest_vla.util.text import did_you_mean, printable
+from pytest_vla.util.text import did_you_mean, printable, quoted
 
 _FOLDER = Path(__file__).parents[1] / "suites" / "libero" / "evaluators"
 
@@ -116,7 +116,7 @@ def load_evaluator(text: str, folder: Path | None = None) -> Evaluator:
         known = evaluator_names()
         hint = _measured_by(text) or did_you_mean(as_spelt(text), known)
         raise VlaError(
-            f"there is no evaluator {printable(repr(text)[:80])}.{hint} Evaluators: {', '.join(known)}, or a TOML file "
+            f"there is no evaluator {quoted(text, 80)}.{hint} Evaluators: {', '.join(known)}, or a TOML file "
             "of your own"
         )
     return _read(_FOLDER / f"{text}.toml", text)
@@ -237,7 +237,7 @@ def _count(path: Path, key: str, value: object, zero: str = "") -> int:
 
 
 def _shown(value: object) -> str:
-    return printable(repr(list(value) if isinstance(value, tuple) else value)[:60])
+    return quoted(list(value) if isinstance(value, tuple) else value)
 
 
 def _steps(path: Path, table: object) -> dict[str, int]:

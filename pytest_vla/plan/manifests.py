@@ -22,7 +22,7 @@ from pytest_vla.plan.evaluators import protocol_faults
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.files import expanded
-from pytest_vla.util.text import did_you_mean, printable
+from pytest_vla.util.text import did_you_mean, printable, quoted
 
 # A suite: a named list of tasks.
 
@@ -326,9 +326,7 @@ def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
     found = []
     for level, stems in tasks.items():
         if re.fullmatch(TASK_LEVEL, level, re.ASCII) is None:
-            raise VlaError(
-                f"{manifest}: [tasks]: {printable(repr(level)[:60])} is not a level: expected L0, L1 and so on"
-            )
+            raise VlaError(f"{manifest}: [tasks]: {quoted(level)} is not a level: expected L0, L1 and so on")
         said = table.get("levels", {}).get(level)
         protocol = None if said is None else _protocol({**table, "protocol": {**table["protocol"], **said}}, manifest)
         for stem in stems:
@@ -349,10 +347,10 @@ def _check_names(whose: str, tasks: Iterable[Any]) -> None:
     for task in tasks:
         name, level = task.name, task.task_level
         if not isinstance(level, str) or (level and re.fullmatch(TASK_LEVEL, level, re.ASCII) is None):
-            told = printable(repr(level)[:100])
+            told = quoted(level, 100)
             raise VlaError(f"{whose}: {told} is not a task level: expected L0, L1 and so on, or an empty text")
         if not isinstance(name, str) or re.fullmatch(TASK, name) is None:
-            told = printable(repr(name)[:100])
+            told = quoted(name, 100)
             raise VlaError(f"{whose}: {told} is not a task name: expected letters (a-z, A-Z), digits and _. Rename it")
         if re.fullmatch(TASK_LEVEL, name, re.ASCII) is not None:
             raise VlaError(f"{whose}: {name} is reserved for task levels. Rename the task")

@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.devices import AUTO, first_there_is
 from pytest_vla.policies.lerobot_inputs import BASE, read_inputs
 from pytest_vla.util.documents import read_json
-from pytest_vla.util.text import counted, printable
+from pytest_vla.util.text import counted, printable, quoted
 from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
@@ -342,17 +342,11 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
     tables = {}
     for name in (_CONFIG, *_PROCESSORS):
         file = place / name
-        try:
-            table = read_json(file)
-        except (OSError, ValueError) as error:
-            raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
-        if not isinstance(table, dict):
-            raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of save_pretrained")
-        tables[name] = table
+        tables[name] = table = _saved_table(option, file)
         for field, value in _fields(table):
             if field in _CODE_FROM and value not in _TRUSTED:
                 raise VlaError(
-                    f"{option}: {file} has {field} {printable(repr(value))[:100]}: lerobot would run Python code from "
+                    f"{option}: {file} has {field} {quoted(value, 100)}: lerobot would run Python code from "
                     f"there. Expected one of {', '.join(filter(None, _TRUSTED))}"
                 )
     for name in _PROCESSORS:
@@ -361,7 +355,7 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
             raise VlaError(f"{option}: {place / name} has no list of steps; expected a processor of save_pretrained")
         for number, step in enumerate(steps):
             if not isinstance(step.get("registry_name"), str) or not isinstance(step.get("config", {}), dict):
-                shown = printable(repr(step.get("class", step)))[:100]
+                shown = quoted(step.get("class", step), 100)
                 raise VlaError(
                     f"{option}: {place / name}: step {number} is {shown}, expected a registry_name and a table config. "
                     "A file's class is not imported: register the step (ProcessorStepRegistry.register) in a package "
@@ -369,7 +363,7 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
                 )
             state = step.get("state_file", "")
             if not isinstance(state, str) or "/" in state or "\\" in state:
-                shown = printable(repr(state))[:100]
+                shown = quoted(state, 100)
                 raise VlaError(
                     f"{option}: {place / name}: step {number} has state_file {shown}, expected a file beside it"
                 )
@@ -463,9 +457,9 @@ def _read_adapter(
     if find_spec("peft") is None:
         raise VlaError(f"{option} is an adapter, which needs the package peft: pip install peft")
     file = place / _ADAPTER
-    table = _adapter_table(option, file)
+    table = _saved_table(option, file)
     if table.get("peft_type") != "LORA":
-        shown = printable(repr(table.get("peft_type")))[:60]
+        shown = quoted(table.get("peft_type"))
         raise VlaError(
             f"{option}: {file}: peft_type is {shown}, expected 'LORA'. Merge the adapter into its base "
             "(PEFT's merge_and_unload), and save the policy again"
@@ -476,23 +470,23 @@ def _read_adapter(
             continue
         if name not in _LORA:
             raise VlaError(
-                f"{option}: {file}: {printable(name)[:60]} is {printable(repr(value))[:100]}, which is not supported. "
+                f"{option}: {file}: {printable(name)[:60]} is {quoted(value, 100)}, which is not supported. "
                 "Merge the adapter into its base (PEFT's merge_and_unload), and save the policy again"
             )
         if not isinstance(value, _LORA[name]):
-            raise VlaError(f"{option}: {file}: {name} is {printable(repr(value))[:100]}. Save the adapter again")
+            raise VlaError(f"{option}: {file}: {name} is {quoted(value, 100)}. Save the adapter again")
         settings[name] = value
     found = _base_of(option, place, folder, base, is_early=is_early)
     return Adapter(found or place, place / _ADAPTER_WEIGHTS, settings)
 
 
-def _adapter_table(option: str, file: Path) -> dict[str, Any]:
+def _saved_table(option: str, file: Path) -> dict[str, Any]:
     try:
         table = read_json(file)
     except (OSError, ValueError) as error:
         raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
     if not isinstance(table, dict):
-        raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of PEFT's save_pretrained")
+        raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of save_pretrained")
     return table
 
 
@@ -502,7 +496,7 @@ def _base_of(option: str, place: Path, folder: Path, base: str | None, *, is_ear
     None if it is still to be downloaded. Raises VlaError.
     """
     if base is None:
-        named = _adapter_table(option, place / _ADAPTER).get("base_model_name_or_path")
+        named = _saved_table(option, place / _ADAPTER).get("base_model_name_or_path")
         local = _local(named, place) if isinstance(named, str) and named else None
         if local is None or not (local / _WEIGHTS).is_file():
             shown = printable(str(named))[:200]

@@ -1,7 +1,8 @@
 """The calls of a policy's session from its begin to its end, with failures as an episode's errors."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pytest_vla.errors import OF_THE_POLICY, EpisodeError, VlaError
@@ -44,10 +45,11 @@ def as_raised_by_policy(error: EpisodeError) -> EpisodeError:
     return EpisodeError("policy-raised", f"EpisodeError {error.reason}: {error.message}")
 
 
-def begin_start(start: Callable[[Case], object], case: Case) -> RecordedStart:
-    """Return where a policy has an episode begin. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
+@contextmanager
+def _reasons(when: str = "") -> Iterator[None]:
+    """Give what a policy raises its reason. Raises EpisodeError, and whatever ends more than the episode."""
     try:
-        found = start(case)
+        yield
     except EpisodeError as error:
         if (own := as_raised_by_policy(error)) is not error:
             raise own from error
@@ -55,7 +57,13 @@ def begin_start(start: Callable[[Case], object], case: Case) -> RecordedStart:
     except BaseException as error:
         if not ends_episode(error):
             raise
-        raise EpisodeError("policy-raised", f"at the episode's start: {describe(error)}") from error
+        raise EpisodeError("policy-raised", f"{when}{describe(error)}") from error
+
+
+def begin_start(start: Callable[[Case], object], case: Case) -> RecordedStart:
+    """Return where a policy has an episode begin. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
+    with _reasons("at the episode's start: "):
+        found = start(case)
     if not isinstance(found, RecordedStart):
         raise EpisodeError("policy-protocol", f"start returns a RecordedStart; this one's is {type(found).__name__}")
     return found
@@ -63,16 +71,8 @@ def begin_start(start: Callable[[Case], object], case: Case) -> RecordedStart:
 
 def begin_session(policy: Policy, episode: Episode) -> Session:
     """Begin the policy's session for an episode. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
-    try:
+    with _reasons("at the episode's begin: "):
         session = policy(episode)
-    except EpisodeError as error:
-        if (own := as_raised_by_policy(error)) is not error:
-            raise own from error
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", f"at the episode's begin: {describe(error)}") from error
     if not callable(session):
         raise EpisodeError(
             "policy-protocol",
@@ -88,16 +88,8 @@ def ask_session(session: Session, observation: Observation, action_size: int = A
     Raises:
         EpisodeError: ``policy-raised``, or the reason for which the answer is invalid.
     """
-    try:
+    with _reasons():
         answer = session(observation)
-    except EpisodeError as error:
-        if (own := as_raised_by_policy(error)) is not error:
-            raise own from error
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", describe(error)) from error
     return check_answer(answer, action_size)
 
 
@@ -106,16 +98,8 @@ def close_session(session: Session) -> None:
     close = getattr(session, "close", None)
     if close is None:
         return
-    try:
+    with _reasons("at the episode's end: "):
         close()
-    except EpisodeError as error:
-        if (own := as_raised_by_policy(error)) is not error:
-            raise own from error
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
 
 
 # A policy that is called once per episode, as a `BatchPolicy` with batches of one question.

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import MOST_CHARGES
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 
 OUTCOMES = ("success", "failure", "error", "invalid")
 
@@ -54,7 +54,7 @@ def check_record(table: Mapping[str, Any]) -> None:
     """Check the field types of a record in JSON form. Raises VlaError that names the field."""
     for name, (expected, fits) in _FIELDS.items():
         if not fits(table[name]):
-            found = printable(repr(table[name])[:60])
+            found = quoted(table[name])
             raise VlaError(f"not a record: {name}: expected {expected}, found {found}")
 
 
@@ -62,7 +62,7 @@ def check_unknown(table: Mapping[str, Any]) -> None:
     """Check that fields of a later version can be stored unchanged. Raises VlaError that names the field."""
     for name, value in table.items():
         if not is_plain(value):
-            told = printable(repr(name)[:60])
+            told = quoted(name)
             raise VlaError(f"not a record: {told}: expected numbers, texts, lists and tables, {_DEEPEST} deep at most")
 
 
@@ -82,7 +82,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 _UNIQUE = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Whether it is a text."""
     return type(value) is str
 
 
@@ -97,11 +98,18 @@ def is_number(value: object) -> bool:
     return isfinite(value) if type(value) is float else isinstance(value, int) and abs(value) < _LARGEST
 
 
-def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a check that None passes too."""
     return lambda value: value is None or fits(value)
 
 
-def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a check of a list whose values fit."""
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a check of a table whose values fit."""
     return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
@@ -120,9 +128,9 @@ def _is_variation(value: object) -> bool:
     if not isinstance(value, dict) or not is_plain(value):
         return False
     return not value or (
-        _is_text(value.get("label"))
-        and _is_text(value.get("dimension", ""))
-        and _is_text(value.get("kind", ""))
+        is_text(value.get("label"))
+        and is_text(value.get("dimension", ""))
+        and is_text(value.get("kind", ""))
         and (value.get("level") is None or type(value["level"]) is int)
         and isinstance(value.get("probe", False), bool)
         and isinstance(value.get("parameters", {}), dict)
@@ -141,13 +149,13 @@ def _is_charge(value: object) -> bool:
     return (
         isinstance(value, dict)
         and is_plain(value)
-        and _is_text(value.get("name"))
+        and is_text(value.get("name"))
         and is_number(value.get("amount"))
         and not isinstance(value["amount"], bool)
         and (value.get("step") is None or is_count(value["step"]))
-        and all(value.get(name) is None or _is_text(value[name]) for name in ("by", "text", "account", "kind"))
+        and all(value.get(name) is None or is_text(value[name]) for name in ("by", "text", "account", "kind"))
         and (value.get("last_step") is None or _is_later(value["last_step"], value.get("step")))
-        and (value.get("bodies") is None or (isinstance(value["bodies"], list) and all(map(_is_text, value["bodies"]))))
+        and (value.get("bodies") is None or (isinstance(value["bodies"], list) and all(map(is_text, value["bodies"]))))
         and (value.get("force") is None or is_number(value["force"]))
         and (value.get("position") is None or _is_place(value["position"]))
         and (value.get("impulse") is None or is_number(value["impulse"]))
@@ -189,24 +197,24 @@ _TEXTS = (
     "retried",
 )
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(_TEXTS, ("a text", _is_text)),
-    **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),
+    **dict.fromkeys(_TEXTS, ("a text", is_text)),
+    **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", or_null(is_text))),
     **dict.fromkeys(("seed", "attempt", "steps"), ("an integer from 0", is_count)),
-    **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", _maybe(is_count))),
+    **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", or_null(is_count))),
     "costs": ("a ledger: a list of tables with name, amount and step", _is_ledger),
-    "metrics": ("a table of numbers", _table_of(is_number)),
-    "timings": ("a table of numbers or null", _table_of(_maybe(is_number))),
+    "metrics": ("a table of numbers", table_of(is_number)),
+    "timings": ("a table of numbers or null", table_of(or_null(is_number))),
     "run": ("the name of a run", is_run_name),
     # Imported logs have no time.
     "started": ("a time, ISO 8601", lambda value: value == "" or is_time(value)),
     "variation": ("a variation's table", _is_variation),
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),
     "literals": ("a table of lists", _is_literals),
-    "eef_pos": ("three numbers or null", _maybe(_is_place)),
-    "seeds": ("a table of integers", _table_of(_maybe(is_count))),
+    "eef_pos": ("three numbers or null", or_null(_is_place)),
+    "seeds": ("a table of integers", table_of(or_null(is_count))),
     "protocol": ("a table", lambda value: isinstance(value, dict) and is_plain(value)),
-    "provenance": ("a table of texts", _table_of(_maybe(_is_text))),
+    "provenance": ("a table of texts", table_of(or_null(is_text))),
     "given": ("true or false", lambda value: isinstance(value, bool)),
-    "simulator": ("a list of texts", lambda value: isinstance(value, list) and all(map(_is_text, value))),
-    "arrays": ("the relative path of an npz file in the run's folder, or null", _maybe(is_inside)),
+    "simulator": ("a list of texts", lambda value: isinstance(value, list) and all(map(is_text, value))),
+    "arrays": ("the relative path of an npz file in the run's folder, or null", or_null(is_inside)),
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.records.counting import key_of
 from pytest_vla.records.record import parse_record
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 
 if TYPE_CHECKING:
     import sqlite3
@@ -131,7 +131,7 @@ class Database:
     def check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
         """Raise VlaError if a word is not one of the known ones."""
         for word in set(found) - set(known):
-            raise damaged(self.file, f"expected one of {', '.join(known)}, found {printable(repr(word)[:60])}")
+            raise damaged(self.file, f"expected one of {', '.join(known)}, found {quoted(word)}")
 
 
 def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection | None":
@@ -287,7 +287,7 @@ def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[t
         for found in set(map(type, column)) - set(kind):
             expected = " or ".join("null" if each is NoneType else each.__name__ for each in kind)
             value = next(value for value in column if type(value) is found)
-            raise damaged(file, f"expected {expected} in a column, found {printable(repr(value)[:60])}")
+            raise damaged(file, f"expected {expected} in a column, found {quoted(value)}")
 
 
 def damaged(file: Path, what: str) -> VlaError:

@@ -15,7 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, init_state_by, is_given
 from pytest_vla.plan.costs import Charge, charge_of
 from pytest_vla.records.checks import check_record, check_unknown, parse_json
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def migrated(table: Table) -> Table:
             "(pip install -U pytest-vla)"
         )
     if type(schema) is not int or schema < oldest:
-        told = printable(repr(schema)[:60])
+        told = quoted(schema)
         raise VlaError(
             f"not a record of schema {oldest} to {SCHEMA}: schema is {told}; read it with the version that wrote it"
         )

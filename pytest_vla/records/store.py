@@ -38,7 +38,7 @@ from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import SCHEMA, STEPS, Record, parse_record, record_line
 from pytest_vla.records.runs import Count, Run, is_alive, this_process
-from pytest_vla.util.text import did_you_mean, printable
+from pytest_vla.util.text import did_you_mean, printable, quoted
 
 if TYPE_CHECKING:
     import sqlite3
@@ -174,7 +174,7 @@ def check_columns(file: Path, record: Record, columns: tuple[Any, ...]) -> None:
     """Raise VlaError if a record differs from its columns: the values of `_COLUMNS`."""
     for name, value, column in zip(_COLUMNS, _of_columns(record), columns, strict=True):
         if value != column:
-            shown = f"{printable(repr(column))[:60]}, and its record has {printable(repr(value))[:60]}"
+            shown = f"{quoted(column)}, and its record has {quoted(value)}"
             raise damaged(file, f"run {record.run}: {printable(record.case)[:200]}: its column {name} has {shown}")
 
 
@@ -207,11 +207,11 @@ def _check_run(database: Database, table: Mapping[str, Any]) -> None:
     """Refuse a run that we have not written; its name is used as a folder's and a picture's."""
     if not is_run_name(table["name"]):
         expected = "expected letters, digits, _ . and - only"
-        raise damaged(database.file, f"a run is called {printable(repr(table['name'])[:60])}: {expected}")
+        raise damaged(database.file, f"a run is called {quoted(table['name'])}: {expected}")
     database.check_words(_RUN_STATUSES, [table["status"]])
     for name in ("started", "ended"):
         if table[name] is not None and not is_time(table[name]):
-            raise damaged(database.file, f"run {table['name']} {name} at {printable(repr(table[name])[:60])}, no time")
+            raise damaged(database.file, f"run {table['name']} {name} at {quoted(table[name])}, no time")
 
 
 def _invocation(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:

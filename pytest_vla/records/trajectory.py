@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import is_inside
 from pytest_vla.records.record import VIDEO_SUFFIX, Literals
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +77,7 @@ class Trajectory:
 def series_fault(name: object, shape: tuple[int, ...], dtype: "np.dtype[Any]", steps: int) -> str:
     """Return why an array cannot be a series with this name and number of steps, or an empty text if it can."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return f"{printable(repr(name)[:120])} is no name of a series: expected a-z, 0-9, _ and ., at most 100 of them"
+        return f"{quoted(name, 120)} is no name of a series: expected a-z, 0-9, _ and ., at most 100 of them"
     if name in RESERVED:
         return f"a series cannot be called {name}, as the trajectory's own array is: give it another name"
     if dtype.kind not in "biuf" or dtype.itemsize > 8:

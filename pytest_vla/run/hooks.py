@@ -58,7 +58,7 @@ from pytest_vla.run.xdist import worker as far_side
 from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, widen_auto
 from pytest_vla.run.xdist.ray_workers import FarWorkers
-from pytest_vla.util.text import printable, printable_lines
+from pytest_vla.util.text import printable_lines, quoted
 
 # A run that is gone on with goes on in the same simulator, also where a suite brings its own.
 
@@ -118,7 +118,7 @@ def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
 
 
 def _text(value: str | None) -> str:
-    return "not reported" if value is None else printable(repr(value)[:80])
+    return "not reported" if value is None else quoted(value, 80)
 
 
 # What pytest keeps of each item until its end, and need not of an episode whose phase has passed.

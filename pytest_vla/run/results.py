@@ -30,7 +30,17 @@ from pytest_vla.records.record import Record
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.early_stopping import was_decided, write_decided
 from pytest_vla.run.failures import NOT_DONE, FailedReports, as_it_ended, is_not_done
-from pytest_vla.run.gate import GateConfig, GateOutcome, GateVerdicts, agree, gated_lines, judge_by, kept_of
+from pytest_vla.run.gate import (
+    GateConfig,
+    GateOutcome,
+    GateVerdicts,
+    agree,
+    check_summaries,
+    gated_lines,
+    judge_by,
+    kept_of,
+    write_summaries,
+)
 from pytest_vla.run.nodes import Collected, collected_of
 from pytest_vla.run.record_transport import RecordReceiver
 from pytest_vla.run.resume import picking_option
@@ -86,8 +96,6 @@ class RunGate:
         self.gated: GateOutcome | None = None
         """How the run ended by it."""
         if self.gate is not None and context.settings.gate_summary:
-            from pytest_vla.run.gate_summary import check_summaries
-
             check_summaries(context.settings.gate_summary)
 
     def agree(self, collected: Collected) -> None:
@@ -560,7 +568,6 @@ class Results:
         settings = self._settings
         if self.gate.gated is None or not settings.gate_summary:
             return
-        from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.html_report import replays
 
         replay = replays(settings, self._config, self._stored.closed.items, self._context.folder)

@@ -50,6 +50,11 @@ def printable(text: str) -> str:
     return _COMMAND.sub(lambda found: f"{found[1] or found[2]} ", shown)
 
 
+def quoted(value: object, length: int = 60) -> str:
+    """Return a value from outside as Python writes it, cut to a length and made `printable`, for an error message."""
+    return printable(repr(value)[:length])
+
+
 def printable_lines(text: str) -> str:
     """Return a text with each line made `printable`."""
     return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))

@@ -15,7 +15,17 @@ from pytest_vla.gate.comparable import OF_DRAW, OF_SEED, row_of
 from pytest_vla.metrics.rates import BENIGN, VARIED
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.manifests import is_suite, load_suite
-from pytest_vla.records.checks import is_count, is_number, is_plain, is_run_name, parse_json
+from pytest_vla.records.checks import (
+    is_count,
+    is_number,
+    is_plain,
+    is_run_name,
+    is_text,
+    list_of,
+    or_null,
+    parse_json,
+    table_of,
+)
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
@@ -26,7 +36,7 @@ from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_of, status_text
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import printable, quoted
 from pytest_vla.versions import installed
 
 PAGES = 1
@@ -427,7 +437,7 @@ def check_head(table: Any) -> list[Any]:
         )
     if schema is not True and schema == SCHEMA and isinstance(runs := table.get("runs"), list):
         return runs
-    raise VlaError(f"expected schema {SCHEMA} and a list of runs, found schema {_told(schema)}")
+    raise VlaError(f"expected schema {SCHEMA} and a list of runs, found schema {quoted(schema)}")
 
 
 def check_entry(table: Any) -> None:
@@ -474,15 +484,7 @@ def _check(table: Any, fields: "Fields") -> None:
     for name, value in table.items():
         expected, fits = fields.get(name, _FURTHER)
         if not fits(value):
-            raise VlaError(f"{printable(name)[:60]}: expected {expected}, found {_told(value)}")
-
-
-def _told(value: object) -> str:
-    return printable(repr(value)[:60])
-
-
-def _is_text(value: object) -> bool:
-    return type(value) is str
+            raise VlaError(f"{printable(name)[:60]}: expected {expected}, found {quoted(value)}")
 
 
 def _is_time(value: object) -> bool:
@@ -491,14 +493,6 @@ def _is_time(value: object) -> bool:
     except (TypeError, ValueError, OverflowError, OSError):
         return False
     return True
-
-
-def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _table_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
 def _is_interval(value: object) -> bool:
@@ -510,48 +504,44 @@ def _is_interval(value: object) -> bool:
     )
 
 
-def _or_null(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: value is None or fits(value)
-
-
 Fields = Mapping[str, tuple[str, Callable[[object], bool]]]
 
 _FURTHER = ("numbers, texts, lists and tables, not too deep", is_plain)
-_TEXT = ("a text", _is_text)
-_TEXT_OR_NULL = ("a text or null", _or_null(_is_text))
+_TEXT = ("a text", is_text)
+_TEXT_OR_NULL = ("a text or null", or_null(is_text))
 _COUNT = ("an integer from 0", is_count)
 _TABLE = ("a table", lambda value: isinstance(value, dict))
-_INTERVAL = ("two shares, the lower first, or null", _or_null(_is_interval))
+_INTERVAL = ("two shares, the lower first, or null", or_null(_is_interval))
 
 ENTRY: Fields = {
     "name": ("the name of a run", is_run_name),
     "started": ("a time, ISO 8601", _is_time),
-    "ended": ("a time, ISO 8601, or null", _or_null(_is_time)),
+    "ended": ("a time, ISO 8601, or null", or_null(_is_time)),
     "status": _TEXT,
     "model": _TEXT,
     "picked": _TEXT_OR_NULL,
     **dict.fromkeys(("planned", "done", "decided"), _COUNT),
-    "verdict": ("a table or null", _or_null(lambda value: isinstance(value, dict))),
-    "versions": ("a table of texts", _table_of(_is_text)),
+    "verdict": ("a table or null", or_null(lambda value: isinstance(value, dict))),
+    "versions": ("a table of texts", table_of(is_text)),
     "results": ("a list of results", lambda value: isinstance(value, list)),
     "made_from": _TEXT,
 }
 VERDICT: Fields = {"word": _TEXT, "passed": ("true or false", lambda value: isinstance(value, bool)), "line": _TEXT}
 RESULT: Fields = {
     "model": _TEXT,
-    "policies": ("a list of texts", _list_of(_is_text)),
+    "policies": ("a list of texts", list_of(is_text)),
     "suite": _TEXT,
     "group": (f"{BENIGN} or {VARIED}", lambda value: value in (BENIGN, VARIED)),
     "rate": _TABLE,
     "tasks": _COUNT,
-    "of_tasks": ("an integer from 0, or null", _or_null(is_count)),
+    "of_tasks": ("an integer from 0, or null", or_null(is_count)),
     "variations": _COUNT,
     "selection": _TEXT,
-    "conditions": ("a table of texts", _table_of(_is_text)),
+    "conditions": ("a table of texts", table_of(is_text)),
 }
 RATE: Fields = {
     "name": _TEXT,
     **dict.fromkeys(("episodes", "successes", "counted"), _COUNT),
     **dict.fromkeys(("interval", "tasks_interval"), _INTERVAL),
-    **dict.fromkeys(("errors", "invalid"), ("a table of integers from 0", _table_of(is_count))),
+    **dict.fromkeys(("errors", "invalid"), ("a table of integers from 0", table_of(is_count))),
 }

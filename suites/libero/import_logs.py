@@ -26,7 +26,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import UNKNOWN_EVALUATOR
 from pytest_vla.records.load import Imported, ImportedLog, Importer
 from pytest_vla.util.documents import read_plain
-from pytest_vla.util.text import counted, did_you_mean, printable
+from pytest_vla.util.text import counted, did_you_mean, printable, quoted
 
 if TYPE_CHECKING:
     from pytest_vla.plan.evaluators import Evaluator
@@ -164,7 +164,7 @@ def _json(path: Path) -> tuple[dict[str, Any], str]:
 
 def _table(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise VlaError(f"{where}: expected a table, found {printable(repr(value)[:60])}")
+        raise VlaError(f"{where}: expected a table, found {quoted(value)}")
     return value
 
 
@@ -176,19 +176,19 @@ def _inner(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > _MOST:
-        raise VlaError(f"{where}: expected a list, found {printable(repr(value)[:60])}")
+        raise VlaError(f"{where}: expected a list, found {quoted(value)}")
     return value
 
 
 def _whole(value: Any, where: str, largest: int = 2**31) -> int:
     if type(value) is not int or not 0 <= value <= largest:
-        raise VlaError(f"{where}: expected a whole number from 0, found {printable(repr(value)[:60])}")
+        raise VlaError(f"{where}: expected a whole number from 0, found {quoted(value)}")
     return value
 
 
 def _succeeded(value: Any, where: str) -> bool:
     if value not in (0, 1) or not isinstance(value, bool | int | float):
-        raise VlaError(f"{where}: expected true or false, found {printable(repr(value)[:60])}")
+        raise VlaError(f"{where}: expected true or false, found {quoted(value)}")
     return bool(value)
 
 
@@ -199,7 +199,7 @@ def _check_rate(value: Any, successes: int, n: int, where: str, digits: int = 4,
     is_share = isinstance(value, int | float) and 0 <= value <= scale
     if not is_share or abs(value / scale - successes / max(n, 1)) > 0.5 * 10.0**-digits + 1e-9:
         told = f"{successes} of {counted(n, 'episode')} are successes"
-        raise VlaError(f"{where} is {printable(repr(value)[:60])}, but {told}: the file contradicts itself")
+        raise VlaError(f"{where} is {quoted(value)}, but {told}: the file contradicts itself")
 
 
 def _rates_alone(
@@ -267,7 +267,7 @@ def _tasks_of(texts: Sequence[tuple[str, str]], tasks: "Sequence[Task]", suite: 
             others = [name for name in _suites_with([text]) if name != suite]
             mend = "Use --suite=NAME, or correct the suite's name in a copy of the log if the log has one"
             hint = f" It is a task of {', '.join(others)}. {mend}" if others else near
-            raise VlaError(f"{where}: {suite} has no task {printable(repr(text)[:200])}.{hint}")
+            raise VlaError(f"{where}: {suite} has no task {quoted(text, 200)}.{hint}")
     wanted = [places[_key(text)] for text, _ in texts]
     if all(len(each) == 1 for each in wanted):
         found = [each[0] for each in wanted]
@@ -277,13 +277,13 @@ def _tasks_of(texts: Sequence[tuple[str, str]], tasks: "Sequence[Task]", suite: 
         unclear = [number for number, each in enumerate(found) if not latest or latest[number] != each]
         if not found or unclear:
             text, where = texts[unclear[0] if unclear else 0]
-            told = f"{suite} has several tasks {printable(repr(text)[:200])}, and the log does not say which"
+            told = f"{suite} has several tasks {quoted(text, 200)}, and the log does not say which"
             raise VlaError(f"{where}: {told}. Import a log of all tasks, from its first line")
     seen: dict[int, str] = {}
     for index, (text, where) in zip(found, texts, strict=True):
         if index in seen:
             raise VlaError(
-                f"{where}: {printable(repr(text)[:200])} of {suite} is there twice, first at {seen[index]}: the log is "
+                f"{where}: {quoted(text, 200)} of {suite} is there twice, first at {seen[index]}: the log is "
                 "doubled, or two runs are in one file. Import each as a file of its own"
             )
         seen[index] = where
@@ -452,7 +452,7 @@ def read_lerobot(path: Path, options: argparse.Namespace) -> ReadLog:
         where = f"{path}: per_task[{index}]"
         group, number = _table(entry, where).get("task_group"), _whole(entry.get("task_id"), f"{where}.task_id")
         if not isinstance(group, str):
-            raise VlaError(f"{where}.task_group: expected a suite's name, found {printable(repr(group)[:60])}")
+            raise VlaError(f"{where}.task_group: expected a suite's name, found {quoted(group)}")
         metrics = _table(entry.get("metrics"), f"{where}.metrics")
         if not isinstance(metrics.get("successes"), list):
             raise _lerobot_rates(path, body)
@@ -496,9 +496,7 @@ def _check_lerobot(path: Path, body: Mapping[str, Any], lists: Mapping[tuple[str
         told = _table(table, f"{path}: {where}")
         n = told.get("n_episodes")
         if n is not None and n != len(values):
-            raise VlaError(
-                f"{path}: {where}.n_episodes is {printable(repr(n)[:60])}, but {len(values)} are in per_task"
-            )
+            raise VlaError(f"{path}: {where}.n_episodes is {quoted(n)}, but {len(values)} are in per_task")
         _check_rate(told.get("pc_success"), sum(values), len(values), f"{path}: {where}.pc_success", 6, 100)
 
 
@@ -586,7 +584,7 @@ def _vla_eval_episodes(
         ("total_episodes", merged.get("total_episodes")),
     ):
         if total is not None and total != len(episodes):
-            raise VlaError(f"{path}: {name} is {printable(repr(total)[:60])}, but it has {len(episodes)} episodes")
+            raise VlaError(f"{path}: {name} is {quoted(total)}, but it has {len(episodes)} episodes")
     mode = str(body.get("mode") or "sync")
     told = [f"{path}: it ran in mode {printable(mode)[:60]}, in which time goes on"] if mode != "sync" else []
     return episodes, suite, _vla_eval_protocol(config, params, body, path), told
@@ -595,7 +593,7 @@ def _vla_eval_episodes(
 def _task_result(path: Path, entry: Mapping[str, Any], tasks: "Sequence[Task]", suite: str) -> list[LoggedEpisode]:
     """Return the episodes of one entry of a result: of one task, or of all with its instruction."""
     text = str(entry.get("task"))
-    where = f"{path}: {printable(repr(text)[:200])}"
+    where = f"{path}: {quoted(text, 200)}"
     found: dict[tuple[int, int], LoggedEpisode] = {}
     for place, each in enumerate(_list(entry.get("episodes"), f"{where}: episodes")):
         at = f"{where}, episodes[{place}]"
@@ -615,9 +613,7 @@ def _task_result(path: Path, entry: Mapping[str, Any], tasks: "Sequence[Task]", 
     successes = sum(each.outcome == "success" for each in found.values())
     errors = sum(each.outcome == "error" for each in found.values())
     if (n := entry.get("num_episodes")) is not None and n != len(found):
-        raise VlaError(
-            f"{where}: num_episodes is {printable(repr(n)[:60])}, but it has {len(found)}: it is cut or doubled"
-        )
+        raise VlaError(f"{where}: num_episodes is {quoted(n)}, but it has {len(found)}: it is cut or doubled")
     for name, digits in (("mean_success", 4), ("success_rate", 9)):
         _check_either(entry.get(name), successes, len(found), errors, f"{where}: {name}", digits)
     return [found[key] for key in sorted(found)]
@@ -629,7 +625,7 @@ def _task_of(episode: Mapping[str, Any], text: str, tasks: "Sequence[Task]", sui
     if type(number) is not int:
         return _tasks_of([(text, where)], tasks, suite)[0]
     if not 0 <= number < len(tasks) or _key(tasks[number].language) != _key(text):
-        raise VlaError(f"{where}: {printable(repr(text)[:200])} is not task {number} of {suite}")
+        raise VlaError(f"{where}: {quoted(text, 200)} is not task {number} of {suite}")
     return tasks[number]
 
 
@@ -647,7 +643,7 @@ def _episode_number(value: Any, where: str) -> int:
     # 0.0.4 wrote the task's text, and _ep and the number.
     found = re.search(r"(?:^|_ep)(\d{1,6})$", str(value))
     if isinstance(value, bool) or found is None:
-        raise VlaError(f"{where}.episode_id: expected a number, found {printable(repr(value)[:60])}")
+        raise VlaError(f"{where}.episode_id: expected a number, found {quoted(value)}")
     return int(found[1])
 
 
@@ -726,13 +722,13 @@ def _inner_json(value: Any, where: str) -> dict[str, Any]:
     try:
         found = json.loads(value, parse_constant=lambda _: None)
     except (TypeError, ValueError, RecursionError) as error:
-        raise VlaError(f"{where}: expected JSON, found {printable(repr(value)[:60])}") from error
+        raise VlaError(f"{where}: expected JSON, found {quoted(value)}") from error
     return dict(_table(found, where))
 
 
 def _recorded_body(connection: Any, path: Path, row: tuple[Any, ...], digest: Any) -> dict[str, Any]:
     eval_id, said = row
-    metadata = _inner_json(said, f"{path}: metadata of {printable(repr(eval_id)[:60])}")
+    metadata = _inner_json(said, f"{path}: metadata of {quoted(eval_id)}")
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, (task, episode, metrics, steps, context, reason, detail, eid) in enumerate(
@@ -792,7 +788,7 @@ def read_x_vla(path: Path, options: argparse.Namespace) -> ReadLog:
                 _check_rate(value, sum(results), len(results), where, 9)
                 ended[suite] = number
             else:
-                raise VlaError(f"{where}: expected 'sim/SUITE/TASK', found {printable(repr(key)[:100])}")
+                raise VlaError(f"{where}: expected 'sim/SUITE/TASK', found {quoted(key, 100)}")
     episodes: list[LoggedEpisode] = []
     unfinished: list[str] = []
     for suite, tasks in groups.items():

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pytest_vla.episode.feasible import infeasible
+from pytest_vla.episode.start import infeasible
 from pytest_vla.scene.problem import Literal
 from tests.support.worlds import tabletop
 

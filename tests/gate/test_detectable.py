@@ -11,17 +11,7 @@ from pytest_vla.gate.planning import PlanGroup, UnitType, gates_on, groups_of_ca
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
-from tests.support.varied import varied
-
-
-def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) -> list[Record]:
-    """Of each task the first seeds succeed, under all labels."""
-    return [
-        varied(label, seed < round(rate * seeds), task=f"task_{task}", seed=seed)
-        for task, rate in enumerate(rates)
-        for seed in range(seeds)
-        for label in labels
-    ]
+from tests.support.varied import episodes
 
 
 def group_of(records: Sequence[Record]) -> PlanGroup:

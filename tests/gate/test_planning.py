@@ -16,7 +16,7 @@ from pytest_vla.gate.evidence import GroupOutcomes, evidence_of
 from pytest_vla.gate.planning import GatePlan, UnitType, gates_on, groups_of_cases, groups_of_pairs, plan_group
 from pytest_vla.gate.verdicts import Terms, verdict_of
 from pytest_vla.records.record import Record
-from tests.support.varied import varied
+from tests.support.varied import episodes, varied
 
 BY = ("suite", "dimension")
 
@@ -25,16 +25,6 @@ BY = ("suite", "dimension")
 def in_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A power within four points (two standard errors) is enough to say which of two plans takes more."""
     monkeypatch.setattr(planning, "SIMULATIONS", 400)
-
-
-def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) -> list[Record]:
-    """Of each task the first seeds succeed, under all labels."""
-    return [
-        varied(label, seed < round(rate * seeds), task=f"task_{task}", seed=seed)
-        for task, rate in enumerate(rates)
-        for seed in range(seeds)
-        for label in labels
-    ]
 
 
 def plan(records: Sequence[Record], drop: float = 0.1, terms: Terms | None = None, groups: int = 1) -> GatePlan:

@@ -1,11 +1,15 @@
 """A project to run pytest in, with a world that needs no simulator and no data."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import gate_runs
+from tests.support.batched import BATCHED
 from tests.support.forks import forked
+from tests.support.waiting import RUN_OUT
 
 # Straight to the goal line, and standing still.
 POLICIES = """
@@ -68,3 +72,28 @@ def vla(
         return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, str]:
+    """The baseline's text, once it is known."""
+    return {}
+
+
+@pytest.fixture
+def base(vla: gate_runs.Run, project: pytest.Pytester, kept: dict[str, str]) -> Path:
+    """A baseline of ten episodes that all succeed."""
+    return gate_runs.base_in(project, vla, kept, *gate_runs.STOVE, gate_runs.ALL)
+
+
+@pytest.fixture
+def limits_that_run_out(project: pytest.Pytester) -> None:
+    """The module ``run_out``, which policies of the project may import."""
+    project.makepyfile(run_out=RUN_OUT)
+
+
+@pytest.fixture
+def batched(project: pytest.Pytester) -> Path:
+    """The project's folder with the module ``batched``, a policy that answers in batches."""
+    project.makepyfile(batched=BATCHED)
+    return project.path

@@ -22,6 +22,13 @@ Run = Callable[..., pytest.RunResult]
 
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 MODEL = "--vla-model=drawing:policy"
+OWN_TEST = """
+import pytest
+
+@pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
+def test_it(rollout):
+    assert rollout.success
+"""
 
 
 @pytest.fixture
@@ -128,15 +135,7 @@ def test_errors_are_what_reruns_are_for(
 def test_of_the_users_own_tests_the_first_counts_too(
     again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
-    project.makepyfile(
-        test_mine="""
-        import pytest
-
-        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
-        def test_it(rollout):
-            assert rollout.success
-        """
-    )
+    project.makepyfile(test_mine=OWN_TEST)
     draws("fs", "s", "es")
     result = again("test_mine.py", MODEL, "--reruns=1", workers)
     result.assert_outcomes(passed=3)
@@ -278,15 +277,7 @@ def test_a_stopped_run_of_repeats_goes_on_with_what_has_none(
 def test_a_resumed_run_repeats_errors_and_own_tests_whose_first_episode_counts(
     vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
-    project.makepyfile(
-        test_mine="""
-        import pytest
-
-        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
-        def test_it(rollout):
-            assert rollout.success
-        """
-    )
+    project.makepyfile(test_mine=OWN_TEST)
     draws("fs", "es", "s")
     vla("test_mine.py", MODEL, workers)
     result = vla("--vla-resume", workers)

@@ -12,7 +12,7 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.records.store import open_store
 from tests.support.batched import BATCHED
-from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
+from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import RUN_OUT
 from tests.support.workers import ALONE, BOTH
@@ -22,18 +22,6 @@ from tests.support.workers import ALONE, BOTH
 def upto(project: pytest.Pytester) -> None:
     """Policies that do all seeds, those below 8, those below 4; all break at seed 20."""
     project.makepyfile(upto=POLICIES)
-
-
-@pytest.fixture(scope="module")
-def kept() -> dict[str, str]:
-    """The baseline's text, once it is known."""
-    return {}
-
-
-@pytest.fixture
-def base(vla: Run, project: pytest.Pytester, kept: dict[str, str]) -> Path:
-    """A baseline of ten episodes that all succeed."""
-    return base_in(project, vla, kept, *STOVE, ALL)
 
 
 # What was agreed.

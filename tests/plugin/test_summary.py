@@ -97,4 +97,5 @@ def test_a_run_at_zero_names_the_doctor(vla: Run, workers: str, episodes: int) -
     told = [shlex.split(line.split("`")[1]) for line in lines if "pytest-vla doctor" in line or " doctor " in line]
     wanted = ["doctor", "--vla-model=policies:still", "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove"]
     assert [words[words.index("doctor") :] for words in told] == [wanted] * (episodes == 20)
-    assert "doctor" not in vla(*still, workers, "-q").stdout.str()
+    if told:
+        assert "doctor" not in vla(*still, workers, "-q").stdout.str()

@@ -16,17 +16,6 @@ from pytest_vla.scene.problem import parse_problem
 from tests.support.data import data_root, libero_data, needs_data
 from tests.support.init_states import STATES, archive, npy, refusal, saved, torch_zip
 
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[bytes], Path]:
-    def write(data: bytes) -> Path:
-        file = tmp_path / "task.pruned_init"
-        file.write_bytes(data)
-        return file
-
-    return write
-
-
 # --- real files ---
 
 

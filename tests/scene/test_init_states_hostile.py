@@ -22,16 +22,6 @@ from tests.support.examples import scaled
 from tests.support.init_states import STATES, archive, npy, refusal, saved, torch_zip
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[bytes], Path]:
-    def write(data: bytes) -> Path:
-        file = tmp_path / "task.pruned_init"
-        file.write_bytes(data)
-        return file
-
-    return write
-
-
 class Call:
     """Pickles as a call of `function`; `protocol` 4 spells the name on the stack, 0 and 2 in a line."""
 

@@ -9,30 +9,16 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from pytest_vla.show.runs import is_run, load_runs, run_sheet, run_video
-from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing
 from pytest_vla.vary.registry import find_variation
 from tests.support.coloured import ColouredWorld
-from tests.support.kept_runs import BOWL, STOVE, ended, keep
+from tests.support.kept_runs import BOWL, STOVE, described, ended, keep, tasks
 
 pytestmark = pytest.mark.usefixtures("drawn")
-
-
-def described(cell: SheetCell | None) -> tuple[int, int, str, str] | None:
-    """A fake picture's colour and camera, and the cell's texts: ``name: label``."""
-    if cell is None:
-        return None
-    colour, camera, _ = cell.picture[0, 0]
-    return int(colour), int(camera), ": ".join(filter(None, (cell.name, cell.label))), cell.tone
-
-
-def tasks(*names: str) -> list[Any]:
-    return [load_suite("libero_goal").task(name) for name in names]
 
 
 def test_videos_have_as_many_frames_as_the_run_s_own(

@@ -8,25 +8,12 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.runs import is_run, load_runs, run_sheet
-from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing, find_tasks, instruction_text, task_sheet
 from tests.support.coloured import ColouredWorld
-from tests.support.kept_runs import BOWL, STOVE
+from tests.support.kept_runs import BOWL, STOVE, described, tasks
 from tests.support.worlds import libero_task
 
 pytestmark = pytest.mark.usefixtures("drawn")
-
-
-def described(cell: SheetCell | None) -> tuple[int, int, str, str] | None:
-    """A fake picture's colour and camera, and the cell's texts: ``name: label``."""
-    if cell is None:
-        return None
-    colour, camera, _ = cell.picture[0, 0]
-    return int(colour), int(camera), ": ".join(filter(None, (cell.name, cell.label))), cell.tone
-
-
-def tasks(*names: str) -> list[Any]:
-    return [load_suite("libero_goal").task(name) for name in names]
 
 
 def test_a_task_is_named_by_its_suite_by_its_name_or_by_a_part() -> None:

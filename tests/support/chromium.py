@@ -7,9 +7,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -137,3 +139,17 @@ def _address(folder: Path, process: "subprocess.Popen[bytes]") -> str:
                         return str(tab["webSocketDebuggerUrl"])
         time.sleep(0.05)
     raise RuntimeError("Chromium does not start, or does not listen")
+
+
+def check_readable(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    """A page fits the window, axe finds nothing that hinders a reader, and it asks for nothing outside."""
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    browser.open(page.as_uri(), width, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
+    told = browser.run("axe.run().then(found => found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 200)]))")
+    assert told == []
+    assert [each for each in browser.requests if not each.startswith(("file:", "data:", "about:"))] == []
+    assert browser.troubles == []

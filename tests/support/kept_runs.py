@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
+from pytest_vla.show.sheet import SheetCell
 from tests.support.records import record_of
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_stove"
@@ -66,3 +68,15 @@ def write(
             store.add(dataclasses.replace(record, run=run))
         if end:
             store.end(run, end)
+
+
+def described(cell: SheetCell | None) -> tuple[int, int, str, str] | None:
+    """A fake picture's colour and camera, and the cell's texts: ``name: label``."""
+    if cell is None:
+        return None
+    colour, camera, _ = cell.picture[0, 0]
+    return int(colour), int(camera), ": ".join(filter(None, (cell.name, cell.label))), cell.tone
+
+
+def tasks(*names: str) -> list[Any]:
+    return [load_suite("libero_goal").task(name) for name in names]

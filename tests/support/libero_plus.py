@@ -1,5 +1,6 @@
 """Records of LIBERO-Plus's entries."""
 
+import dataclasses
 from typing import Any
 
 from pytest_vla.plan.case import Case
@@ -25,3 +26,16 @@ def episode(name: str, success: bool, level: int | None = 1, protocol: str = "pa
     }
     about = {"suite": suite, "task": entry.base, "case": case.id, "node": case.node_id, "variation": variation}
     return record_of(0, "success" if success else "failure", **{**about, **changes})
+
+
+def records() -> list[Record]:
+    """Seven episodes of several dimensions and levels; one is an error."""
+    return [
+        episode(f"{STOVE}_view_0_0_100_0_0_initstate_7", True, 1),
+        episode(f"{STOVE}_view_0_0_100_0_0_initstate_8", False, 5),
+        episode(f"{STOVE}_{PLAIN}_noise_11", True, 2),
+        episode(f"{RAMEKIN}_view_30_15_100_0_0_initstate_0", False, 5),
+        episode(f"{RAMEKIN}_view_0_0_150_0_0_initstate_0", True, 5),
+        episode(f"{STOVE}_add_3", True, None),
+        dataclasses.replace(episode(f"{STOVE}_light_3", False), outcome="error", reason="policy-raised"),
+    ]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_vla.plan.case import Case
@@ -50,3 +50,13 @@ def varied(
         "reason": {"error": "policy-raised", "invalid": "goal-holds-at-start"}.get(outcome),
     }
     return dataclasses.replace(RECORD, **(about | changes))
+
+
+def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) -> list[Record]:
+    """Of each task the first seeds succeed, under all labels."""
+    return [
+        varied(label, seed < round(rate * seeds), task=f"task_{task}", seed=seed)
+        for task, rate in enumerate(rates)
+        for seed in range(seeds)
+        for label in labels
+    ]

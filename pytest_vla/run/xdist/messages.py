@@ -30,7 +30,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_origin
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import quoted
 
 MARK = "vla"
 """The first part of each message: what else comes over the channel is not ours."""
@@ -181,7 +181,7 @@ def read_message(sent: object) -> Message | None:
         return None
     name, values = sent[1] if len(sent) > 1 else None, sent[2:]
     if not isinstance(name, str) or name not in _MESSAGES:
-        raise VlaError(f"message {printable(repr(name)[:80])} is not known; expected one of {', '.join(_MESSAGES)}")
+        raise VlaError(f"message {quoted(name, 80)} is not known; expected one of {', '.join(_MESSAGES)}")
     kind = _MESSAGES[name]
     types = {each.name: each.type for each in fields(kind)}
     if len(values) != len(types):

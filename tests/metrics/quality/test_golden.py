@@ -1,11 +1,8 @@
 """The quality metrics against upstream's own numbers: every vector, series and means, to 1e-7."""
 
-import json
-from typing import Any
-
 import numpy as np
 
-from pytest_vla.metrics.instability import Order, episode_mean
+from pytest_vla.metrics.instability import episode_mean
 from pytest_vla.metrics.quality import (
     is_static,
     optimal_trajectory,
@@ -13,21 +10,7 @@ from pytest_vla.metrics.quality import (
     trajectory_instability,
     trajectory_instability_value,
 )
-from tests.support.data import golden
-
-NEAR = 1e-7
-ORDERS: dict[str, Order] = {"PI": 1, "VI": 2, "AI": 3}
-
-
-def vectors() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(golden("uq_metric_vectors.json").read_text())
-    return found
-
-
-def near(found: Any, expected: Any) -> None:
-    mine, theirs = np.asarray(found, float), np.asarray(expected, float)
-    assert mine.shape == theirs.shape
-    assert np.abs(mine - theirs).max(initial=0.0) <= NEAR
+from tests.support.upstream_metrics import ORDERS, near, vectors
 
 
 def test_every_series_and_mean_of_the_hand() -> None:

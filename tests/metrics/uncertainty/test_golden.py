@@ -1,13 +1,12 @@
 """The uncertainty metrics against upstream's own numbers: every vector, series and means, to 1e-7."""
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.metrics.instability import Order, episode_mean, mean_instability
+from pytest_vla.metrics.instability import episode_mean, mean_instability
 from pytest_vla.metrics.uncertainty import (
     HIGH,
     LOW,
@@ -19,21 +18,7 @@ from pytest_vla.metrics.uncertainty import (
     token_probability,
 )
 from pytest_vla.policies.tokens import token_statistics
-from tests.support.data import golden
-
-NEAR = 1e-7
-ORDERS: dict[str, Order] = {"PI": 1, "VI": 2, "AI": 3}
-
-
-def vectors() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(golden("uq_metric_vectors.json").read_text())
-    return found
-
-
-def near(found: Any, expected: Any) -> None:
-    mine, theirs = np.asarray(found, float), np.asarray(expected, float)
-    assert mine.shape == theirs.shape
-    assert np.abs(mine - theirs).max(initial=0.0) <= NEAR
+from tests.support.upstream_metrics import ORDERS, near, vectors
 
 
 def test_the_bounds_are_upstreams() -> None:

@@ -1,7 +1,6 @@
 """The page of a search in a real Chromium without a network: nothing is loaded or too wide, axe finds no fault."""
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports import fuzz as failures
 from pytest_vla.reports.fuzz import search_html
 from pytest_vla.show.variations import SceneView
-from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
+from tests.support.chromium import PROGRAMS, Browser, check_readable, chromium, chromium_program
 from tests.support.searches import searched
 
 pytestmark = pytest.mark.skipif(chromium_program() is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
@@ -48,13 +47,4 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
 def test_everybody_can_read_it(browser: Browser, page: Path, width: int, dark: bool) -> None:
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
-    browser.open(page.as_uri(), width, dark=dark)
-    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-    browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
-    told = browser.run("axe.run().then(found => found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 200)]))")
-    assert told == []
-    assert [each for each in browser.requests if not each.startswith(("file:", "data:", "about:"))] == []
-    assert browser.troubles == []
+    check_readable(browser, page, width, dark)

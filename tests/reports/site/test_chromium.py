@@ -1,14 +1,13 @@
 """A site's index in a real Chromium without a network: nothing is loaded, nothing is too wide, axe finds no fault."""
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from pytest_vla.reports.site.entries import EntryVerdict
 from pytest_vla.reports.site.page import index_html
-from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
+from tests.support.chromium import PROGRAMS, Browser, check_readable, chromium, chromium_program
 from tests.support.sites import entry_of, part_of, result_of
 
 pytestmark = pytest.mark.skipif(chromium_program() is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
@@ -57,13 +56,4 @@ def test_rates_and_verdicts_are_in_sight_on_a_phone(browser: Browser, index: Pat
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
 def test_everybody_can_read_it(browser: Browser, index: Path, width: int, dark: bool) -> None:
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
-    browser.open(index.as_uri(), width, dark=dark)
-    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-    browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
-    told = browser.run("axe.run().then(found => found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 200)]))")
-    assert told == []
-    assert [each for each in browser.requests if not each.startswith(("file:", "data:", "about:"))] == []
-    assert browser.troubles == []
+    check_readable(browser, index, width, dark)

@@ -1,6 +1,5 @@
 """LIBERO-Plus's tables: which records count where, and how means are weighted."""
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.suites.libero_plus.names import SUITES, parse_name
 from pytest_vla.suites.libero_plus.report import DIMENSIONS, TOTAL, entry_counts, plus_rates, protocol_of, task_counts
 from tests.support.data import data_root
-from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode
+from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode, records
 from tests.support.records import record_of
 
 
@@ -21,16 +20,7 @@ def counts(rates: Mapping[Any, Any]) -> dict[Any, tuple[int, int]]:
 
 
 def test_episodes_count_in_their_rows() -> None:
-    records = [
-        episode(f"{STOVE}_view_0_0_100_0_0_initstate_7", True, 1),
-        episode(f"{STOVE}_view_0_0_100_0_0_initstate_8", False, 5),
-        episode(f"{STOVE}_{PLAIN}_noise_11", True, 2),
-        episode(f"{RAMEKIN}_view_30_15_100_0_0_initstate_0", False, 5),
-        episode(f"{RAMEKIN}_view_0_0_150_0_0_initstate_0", True, 5),
-        episode(f"{STOVE}_add_3", True, None),
-        dataclasses.replace(episode(f"{STOVE}_light_3", False), outcome="error", reason="policy-raised"),
-    ]
-    (found,) = plus_rates(records)
+    (found,) = plus_rates(records())
     assert (found.model, found.protocol, found.left_out) == ("random", "paper", ())
     assert (
         tuple(found.dimensions)

@@ -6,32 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import block_lines
 from pytest_vla.suites.libero_plus import report as plus_report
 from pytest_vla.suites.libero_plus.report import DIMENSIONS, ModelPlus, make_plus, plus_blocks, plus_table
 from tests.support.data import data_root
 from tests.support.golden import check_golden
-from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode
+from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode, records
 from tests.support.reports import RESULTS, report, write
 
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def records() -> list[Record]:
-    return [
-        episode(f"{STOVE}_view_0_0_100_0_0_initstate_7", True, 1),
-        episode(f"{STOVE}_view_0_0_100_0_0_initstate_8", False, 5),
-        episode(f"{STOVE}_{PLAIN}_noise_11", True, 2),
-        episode(f"{RAMEKIN}_view_30_15_100_0_0_initstate_0", False, 5),
-        episode(f"{RAMEKIN}_view_0_0_150_0_0_initstate_0", True, 5),
-        episode(f"{STOVE}_add_3", True, None),
-        dataclasses.replace(episode(f"{STOVE}_light_3", False), outcome="error", reason="policy-raised"),
-    ]
 
 
 def test_the_leaderboard_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
