@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -668,6 +669,22 @@ def _vla_eval_protocol(
     return found
 
 
+@contextmanager
+def _sqlite(path: Path) -> Iterator[Any]:
+    """Yield a connection to a recording, read-only and as it is, whatever lies beside it; its schema calls nothing."""
+    import sqlite3
+
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST // 8)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        yield connection
+
+
+def _tables(connection: Any) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
 def _recorded(path: Path) -> tuple[list[dict[str, Any]], str]:
     """Return the results of each benchmark in a SQLite recording, as its export has them, and a digest of the rows."""
     import sqlite3
@@ -681,17 +698,10 @@ def _recorded(path: Path) -> tuple[list[dict[str, Any]], str]:
             )
     digest = hashlib.sha256()
     try:
-        # Read-only and as it is, whatever lies beside it; nothing in its schema is called.
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        try:
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST // 8)
-            connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA cell_size_check = ON")
+        with _sqlite(path) as connection:
             bodies = [
                 _recorded_body(connection, path, row, digest) for row in _rows(connection, path, _METADATA, digest)
             ]
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         raise VlaError(f"{path} cannot be read as vla-eval's recording: {printable(str(error))}") from error
     if not bodies:
@@ -729,7 +739,7 @@ def _inner_json(value: Any, where: str) -> dict[str, Any]:
 def _recorded_body(connection: Any, path: Path, row: tuple[Any, ...], digest: Any) -> dict[str, Any]:
     eval_id, said = row
     metadata = _inner_json(said, f"{path}: metadata of {quoted(eval_id)}")
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = _tables(connection)
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, (task, episode, metrics, steps, context, reason, detail, eid) in enumerate(
         _rows(connection, path, _RESULTS, digest, eval_id)
@@ -1002,13 +1012,10 @@ def _is_vla_eval(path: Path) -> bool:
     import sqlite3
 
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        with connection:
-            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        connection.close()
+        with _sqlite(path) as connection:
+            return {"eval_metadata", "episode_results"} <= _tables(connection)
     except sqlite3.Error:
         return False
-    return {"eval_metadata", "episode_results"} <= names
 
 
 def _is_x_vla(path: Path) -> bool:
