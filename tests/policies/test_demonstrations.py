@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies import demonstrations
 from pytest_vla.policies.demonstrations import DemonstrationFile, open_demonstrations
 from tests.support.demonstration_files import Recorded, write_demonstrations
+from tests.support.examples import scaled
 
 RNG = np.random.default_rng(0)
 XML = (
@@ -224,7 +224,7 @@ def test_a_reader_that_breaks_is_told(file: Path, monkeypatch: pytest.MonkeyPatc
         open_demonstrations(file)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(8, 6000), st.integers(0, 255)), min_size=1, max_size=8))
 def test_damaged_bytes_are_read_or_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, changes: list[tuple[int, int]]
@@ -235,8 +235,13 @@ def test_damaged_bytes_are_read_or_refused(
         data[place] = value
     damaged = file.with_name("damaged.hdf5")
     damaged.write_bytes(data)
-    # Whatever else it raises, or a process that breaks, fails the test.
-    with suppress(VlaError):
+    found, told = None, ""
+    try:
         found = open_demonstrations(damaged).read(0)
+    except VlaError as error:
+        told = str(error)
+    # HDF5 may die of a signal, such as the limit of time; an exception of the reader's own is a fault of ours.
+    assert "its reader broke" not in told or "(code -" in told
+    if found is not None:
         assert found.actions.shape[1] == 7
         assert np.isfinite(found.states).all()
