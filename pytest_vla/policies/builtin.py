@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -59,28 +59,25 @@ def _random(text: str, spec: ModelSpec) -> "Policy":
     return random_policy
 
 
-def _replay(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.random_and_replay import replay_policy
+def _recorded(name: str, takes: str, *, is_memoriser: bool = False) -> PolicyType:
+    """Return the policy type of recorded actions: as they are, or of a run's unvaried episodes under any variation."""
 
-    return replay_policy(spec.folder / text)
+    def load(text: str, spec: ModelSpec) -> "Policy":
+        from pytest_vla.policies.random_and_replay import memoriser_policy, replay_policy
 
+        return (memoriser_policy if is_memoriser else replay_policy)(spec.folder / text)
 
-def _memoriser(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.random_and_replay import memoriser_policy
+    def check(text: str, spec: ModelSpec) -> None:
+        from pytest_vla.policies.random_and_replay import check_memoriser, check_replay
 
-    return memoriser_policy(spec.folder / text)
+        (check_memoriser if is_memoriser else check_replay)(spec.folder / text)
 
-
-def _check_memoriser(text: str, spec: ModelSpec) -> None:
-    from pytest_vla.policies.random_and_replay import check_memoriser
-
-    check_memoriser(spec.folder / text)
-
-
-def _check_replay(text: str, spec: ModelSpec) -> None:
-    from pytest_vla.policies.random_and_replay import check_replay
-
-    check_replay(spec.folder / text)
+    return PolicyType(
+        *(name, f"{name}:{takes}", takes, load, check),
+        lambda text, spec: file_digest(spec.folder / text),
+        draws=False,
+        is_data=True,
+    )
 
 
 def _served(name: str) -> PolicyType:
@@ -240,19 +237,8 @@ def _checkpoint(checkpoint: Checkpoint) -> PolicyType:
 
 
 RANDOM = PolicyType("random", "random", None, _random, draws=True)
-REPLAY = PolicyType(
-    "replay",
-    "replay:PATH",
-    "PATH",
-    _replay,
-    _check_replay,
-    lambda text, spec: file_digest(spec.folder / text),
-    draws=False,
-    is_data=True,
-)
-MEMORISER = replace(
-    REPLAY, name="memoriser", usage="memoriser:RUN", takes="RUN", load=_memoriser, check=_check_memoriser
-)
+REPLAY = _recorded("replay", "PATH")
+MEMORISER = _recorded("memoriser", "RUN", is_memoriser=True)
 OPENPI, VLA_EVAL, GROOT, GROOT_N15, X_VLA, STARVLA = map(
     _served, ("openpi", "vla-eval", "groot", "groot-n1.5", "x-vla", "starvla")
 )
