@@ -16,7 +16,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import begin
 from pytest_vla.episode.trace import Trace
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import EXPERT
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
@@ -80,7 +80,7 @@ def expert_demonstrations(
         told: called with a line about each next episode.
 
     Raises:
-        VlaError: the expert cannot do any of the tasks.
+        VlaError: the suite's data is not there, or the expert cannot do any of the tasks.
     """
     found: list[RecordedDemonstration] = []
     refused = ""
@@ -91,10 +91,9 @@ def expert_demonstrations(
             task, seed = suite.tasks[number % len(suite.tasks)], number // len(suite.tasks)
             case = Case(task.suite, task.name, seed, task_level=task.task_level)
             told(f"demonstration {len(found) + 1} of {count}, by the expert: {task.name}")
-            try:
-                way = _played(case, task, pool)
-            except EpisodeError as error:
-                refused = f"{case.id}: {error.message}"
+            way = _played(case, task, pool)
+            if isinstance(way, str):
+                refused = f"{case.id}: {way}"
                 continue
             name, size = f"expert: {case.id}", task.protocol.action_size or ACTION_SIZE
             found.append(RecordedDemonstration(name, task, task.language, way[:, :size], seed, qpos=way[:, size:]))
@@ -105,16 +104,15 @@ def expert_demonstrations(
     return tuple(found)
 
 
-def _played(case: Case, task: Task, pool: WorldPool) -> Array:
-    """Return the expert's actions and the simulator's positions before them, as columns: read from disk, or made now.
+def _played(case: Case, task: Task, pool: WorldPool) -> Array | str:
+    """Return the expert's actions and the simulator's positions before them, read from disk or made now; or why not.
+
+    They are columns: (n, 7 + nq).
 
     Raises:
-        EpisodeError: the expert fails.
+        SceneError: the task's file is not there.
     """
-    try:
-        content = find_task_file(task_roots(task), task).read_bytes()
-    except (VlaError, OSError) as error:
-        raise EpisodeError("policy-raised", str(error)) from error
+    content = find_task_file(task_roots(task), task).read_bytes()
     made_of = [_code(), sorted(installed_versions().items()), case.id, repr(task.protocol), content]
     file = cache_folder() / "demonstrations" / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]}.npy"
     kept = read_cached(file, _MAX_BYTES)
@@ -125,7 +123,7 @@ def _played(case: Case, task: Task, pool: WorldPool) -> Array:
     policy: Any = load_policy(EXPERT.name)
     rollout = run_episode(case, played, policy, pool, Conditions(EXPERT.name, premises=False))
     if rollout.record.outcome != "success":
-        raise EpisodeError("policy-raised", rollout.record.message or rollout.record.outcome)
+        return rollout.record.message or rollout.record.outcome
     way = rollout.trajectory
     found = np.hstack([way.actions, way.qpos[: len(way.actions)]]).astype(np.float64)
     write_cached(file, found)

@@ -64,14 +64,14 @@ Array = NDArray[np.float64]
 
 KNOWN = 0.25
 """The share of the demonstrated actions' variance below which a policy does not know the demonstrations."""
-LEAST_GAIN = 0.015
+_LEAST_GAIN = 0.015
 """The least gain of a wiring that is proposed."""
 _EVERYTHING = 0.98
 """The closeness from which no further wiring is tried."""
 _EXPLAINED = 0.6
 """The share of the variance from which "nothing is wrong" is likely, and not only possible."""
-SCREEN_QUESTIONS = 40
-FEW = 4
+_SCREEN_QUESTIONS = 40
+_FEW = 4
 """The number of demonstrations below which another wiring of inputs is only possible."""
 _FINALISTS = 4
 _MOST_ROUNDS = 3
@@ -267,7 +267,7 @@ def diagnose_windows(
     output = _output_of(search, base)
     told("exchanging its inputs")
     notes: list[str] = []
-    if len(windows) < FEW:
+    if len(windows) < _FEW:
         notes.append(f"{len(windows)} demonstrations are few: another wiring of inputs may fit better by chance")
     if search.draws:
         notes.append("its answers to equal questions differ, so inputs without effect cannot be told")
@@ -535,6 +535,7 @@ def _sure(gain: Gain) -> str:
 
 
 _DOUBTED = ("VLA-D011", "VLA-D016", OTHER_WORDING)
+"""Codes of wirings that are many, or of which little is expected: one of them gains a little by chance."""
 
 
 def _best_input(
@@ -583,9 +584,8 @@ def _best_input(
         result = tried(candidates[number], search.windows, current)
         if result is None:
             continue
-        # Of some little is expected, or there are many of them: twice the gain, nearly certain, alone is believed.
         is_doubted, gain = candidates[number].code in _DOUBTED, result[2]
-        if (gain.low if is_doubted else gain.likely) > 0 and gain.value > LEAST_GAIN * (1 + is_doubted):
+        if (gain.low if is_doubted else gain.likely) > 0 and gain.value > _LEAST_GAIN * (1 + is_doubted):
             finalists.append((result[2], number, result[0], result[1]))
     if not finalists:
         return None
@@ -604,7 +604,7 @@ def _best_input(
         before, found = search.ask(composed(chosen)), search.ask(composed([*chosen, wiring]))
         better, worse = (_best_fit(search, each, output) for each in (found, before))
         gain = gain_of(better, worse, search.generator)
-        if gain.low <= 0 or gain.value <= LEAST_GAIN:
+        if gain.low <= 0 or gain.value <= _LEAST_GAIN:
             return None
     return wiring, gain, found
 
@@ -616,12 +616,12 @@ def _best_fit(search: _Search, answers: WindowAnswers, output: Output) -> Action
 
 
 def _screen(windows: Sequence[DemonstrationWindow]) -> list[int]:
-    """Return the numbers of windows with `SCREEN_QUESTIONS` questions at least, the shortest first."""
+    """Return the numbers of windows with `_SCREEN_QUESTIONS` questions at least, the shortest first."""
     found, asked = [], 0
     for number in sorted(range(len(windows)), key=lambda each: len(windows[each].rows)):
         found.append(number)
         asked += len(windows[number].rows)
-        if asked >= SCREEN_QUESTIONS:
+        if asked >= _SCREEN_QUESTIONS:
             break
     return found
 
@@ -644,7 +644,7 @@ def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
         told += f"; these demonstrations cannot tell it apart from {' or '.join(same)}"
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
     # Blocks of few demonstrations are much alike, and their bootstrap is too sure.
-    sure = _sure(gain) if len(search.windows) >= FEW else "possible"
+    sure = _sure(gain) if len(search.windows) >= _FEW else "possible"
     return DoctorFinding(wiring.code, f"it fits with {wiring.name}", told, sure, wiring.lines, numbers)
 
 

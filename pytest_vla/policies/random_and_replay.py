@@ -74,8 +74,7 @@ def check_replay(path: Path) -> None:
 def memoriser_policy(folder: Path) -> Policy:
     """Make a policy that plays the actions of a run's unvaried episode of the same task and seed under any variation.
 
-    It has neither eyes nor ears: what it reaches under a variation, memory alone reaches (LIBERO-PRO, arXiv 2510.03827,
-    sections 1 and 4: policies that repeat their training's trajectories).
+    It has neither eyes nor ears: what it reaches under a variation, memory alone reaches (the question of LIBERO-PRO).
 
     Raises:
         VlaError: it is no folder of a run, or the run has no unvaried episode. An episode ends with EpisodeError
