@@ -397,7 +397,8 @@ FINDINGS: dict[str, Finding] = {
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return each name once, sorted with numbers by value: ``step-800`` before ``step-12000``."""
-    return sorted(dict.fromkeys(names), key=numbers_in_order)
+    # Equal values, such as 0 and 00, by their texts: the order is the same whatever order they come in.
+    return sorted(dict.fromkeys(names), key=lambda name: (numbers_in_order(name), name))
 
 
 def suspects(found: Mapping[int, Finding]) -> range:
