@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla import extensions
+from pytest_vla.doctor.findings import DEFAULT_DEMONSTRATIONS
 from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import OWN_EVALUATOR
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 # Heavy imports are inside the functions, so that --help is fast.
 
-DEFAULT_SUITE, DEFAULT_DEMONSTRATIONS, DEFAULT_EPISODES = "tabletop", 8, 5
+DEFAULT_SUITE, DEFAULT_EPISODES = "tabletop", 5
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -114,6 +116,10 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(
             f"--html={options.html}: that is a folder, expected a file such as {options.html / 'doctor.html'}"
         )
+    if options.html is not None and not os.access(
+        options.html if options.html.exists() else options.html.absolute().parent, os.W_OK
+    ):
+        raise VlaError(f"--html={options.html}: it cannot be written: choose another place")
     suite, evaluator = _suite_and_evaluator(options)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan

@@ -141,7 +141,8 @@ def ask(
     together = (own_number(policy, "max_batch") or 1) if is_batch_policy(policy) else 1
     for begin in range(0, len(order), together):
         some = order[begin : begin + together]
-        with asking(policy, scripts[begin : begin + together], replan=replan) as asked:
+        # What a wrong wiring shows may well overflow.
+        with np.errstate(all="ignore"), asking(policy, scripts[begin : begin + together], replan=replan) as asked:
             for step in range(len(windows[some[0]].rows)):
                 now = [each for each in some if step < len(windows[each].rows)]
                 try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ class _Search:
     generator: np.random.Generator
     told: Callable[[str], None]
     tried: dict[str, Tried] = field(default_factory=dict)
-    same: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    same: dict[str, tuple[Wiring, ...]] = field(default_factory=dict)
     questions: int = 0
     replan: int | None = None
     draws: bool = False
@@ -198,7 +199,7 @@ _IMPORTS = {
     "centre_crop(": "from pytest_vla.policies.view import centre_crop",
     **{
         f"{name}(": f"from pytest_vla.doctor.wirings import {name}"
-        for name in ("antipodal", "shrunk", "w_first", "w_last")
+        for name in ("antipodal", "brighter", "darker", "shrunk", "w_first", "w_last")
     },
 }
 """The import for each name that lines of an adapter may have."""
@@ -306,13 +307,20 @@ def diagnose_windows(
     pairs = output.pairs(answers, steps)
     final = as_executed(pairs)
     known = score(final)
+    cameras = [name for name in CAMERAS if name in reads]
     findings = [each.finding for each in ignored]
     if known < KNOWN:
         findings.append(_unknown(pairs, first, known))
     else:
         ranked += _of_output(search, answers, output)
         findings += surest_first(ranked)
-        findings += _some_tasks(search, pairs, findings)
+        # A policy may well not need what is lost: it is named where something is left to explain.
+        if cameras and known < _EXPLAINED and not search.draws:
+            under, few = [each for each, _ in chosen], _first_questions(search)
+            findings += degradations(
+                lambda wiring: ask_values(search, composed([*under, wiring]), few), cameras, generator
+            )
+        findings += _some_tasks(search, pairs, findings, notes)
     if not findings:
         findings = [_well(final)]
     still = np.zeros_like(first.shown)
@@ -321,6 +329,13 @@ def diagnose_windows(
         "no motion": score(as_executed(first.with_answers(still))),
         "the mean action": score(as_executed(first.with_answers(np.tile(first.shown.mean(axis=0), (len(still), 1))))),
     }
+    if cameras and len(windows) > 1:
+        told("asking with pictures of other moments")
+        mixed = search.ask(composed([each for each, _ in chosen]), _of_other_moments(windows, cameras))
+        blindly = score(as_executed(output.pairs(mixed, steps)))
+        yardsticks["pictures of other moments"] = blindly
+        if known >= KNOWN and blindly > known - _LEAST_GAIN:
+            notes.append("with pictures of other moments its actions explain as much: its pictures hardly matter")
     before = as_executed(first)
     protocol = windows[0].task.protocol
     # An adapter cannot execute earlier what a single action is all of.
@@ -333,12 +348,26 @@ def diagnose_windows(
         {"today": _listed(before), "proposed": _listed(final)},
         yardsticks,
         tuple(search.tried.values()),
-        search.same,
+        {name: tuple(each.name for each in others) for name, others in search.same.items()},
         search.questions,
         {"shown": pairs.shown, "shown_today": first.shown, "today": first.answered, "proposed": pairs.answered},
         WiringProposal() if known < KNOWN else WiringProposal(tuple(each for each, _ in chosen), answered, is_relative),
         tuple(notes),
     )
+
+
+def _of_other_moments(windows: Sequence[DemonstrationWindow], cameras: Sequence[str]) -> list[DemonstrationWindow]:
+    """Return the windows with the pictures of others, of another demonstration."""
+    found = []
+    for number, each in enumerate(windows):
+        other = windows[(number + len(windows) // 2) % len(windows)]
+        pictures = [
+            {name: other.shown[at % len(other.shown)][name] for name in cameras if name in seen}
+            for at, seen in enumerate(each.shown)
+        ]
+        shown = tuple({**seen, **taken} for seen, taken in zip(each.shown, pictures, strict=True))
+        found.append(replace(each, shown=shown))
+    return found
 
 
 def surest_first(ranked: Iterable[tuple[float, DoctorFinding]]) -> list[DoctorFinding]:
@@ -591,13 +620,11 @@ def _best_input(
         return None
     best = max(finalists, key=lambda each: each[0].value)
     # Of those that cannot be told apart from the best, the first of the list is the plainest.
-    equal = [each for each in finalists if gain_of(best[3], each[3], search.generator).value < 0.005]
+    equal = [each for each in finalists if _is_as_good(each, best, search)]
     gain, number, found, _ = min(equal, key=lambda each: each[1])
     wiring = candidates[number]
-    alike = [each for each in finalists if each[1] != number]
-    not_apart = [candidates[each[1]].name for each in alike if gain_of(best[3], each[3], search.generator).low <= 0]
-    if not_apart:
-        search.same[wiring.name] = tuple(not_apart)
+    if len(equal) > 1:
+        search.same[wiring.name] = tuple(candidates[each[1]] for each in equal if each[1] != number)
     if search.draws:
         # The best of many wirings is best by luck, too, where answers are drawn: it has to be so once more.
         search.told(f"asking once more: {wiring.name}")
@@ -607,6 +634,17 @@ def _best_input(
         if gain.low <= 0 or gain.value <= _LEAST_GAIN:
             return None
     return wiring, gain, found
+
+
+def _is_as_good(
+    one: tuple[Gain, int, WindowAnswers, ActionFit], best: tuple[Gain, int, WindowAnswers, ActionFit], search: _Search
+) -> bool:
+    """Whether the demonstrations cannot tell a wiring apart from the best one."""
+    return one[0].value >= _AS_GOOD * best[0].value and gain_of(best[3], one[3], search.generator).low <= 0
+
+
+_AS_GOOD = 0.9
+"""The share of the best wiring's gain from which another one may be as good."""
 
 
 def _best_fit(search: _Search, answers: WindowAnswers, output: Output) -> ActionFit:
@@ -630,9 +668,19 @@ def _of_windows(answers: WindowAnswers, some: Sequence[int]) -> WindowAnswers:
     return WindowAnswers(tuple(answers.windows[at] for at in some), tuple(answers.chunks[at] for at in some))
 
 
-def _every_second(answers: WindowAnswers, begin: int) -> WindowAnswers:
-    windows = (replace(each, rows=each.rows[begin::2], shown=each.shown[begin::2]) for each in answers.windows)
-    return WindowAnswers(tuple(windows), tuple(chunks[begin::2] for chunks in answers.chunks))
+def _without_first(answers: WindowAnswers, counts: Sequence[int]) -> WindowAnswers:
+    """Return the answers without so many first ones of each window."""
+    windows = (
+        replace(each, rows=each.rows[count:], shown=each.shown[count:])
+        for each, count in zip(answers.windows, counts, strict=True)
+    )
+    return WindowAnswers(
+        tuple(windows), tuple(chunks[count:] for chunks, count in zip(answers.chunks, counts, strict=True))
+    )
+
+
+def _told_otherwise(windows: Sequence[DemonstrationWindow], instructions: Sequence[str]) -> list[DemonstrationWindow]:
+    return [replace(each, instruction=text) for each, text in zip(windows, instructions, strict=True)]
 
 
 def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
@@ -640,12 +688,16 @@ def _of_input(wiring: Wiring, gain: Gain, search: _Search) -> DoctorFinding:
         f"with {wiring.name}, the policy's actions come closer to the demonstrated ones: "
         f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] of their mean deviation"
     )
-    if same := search.same.get(wiring.name):
-        told += f"; these demonstrations cannot tell it apart from {' or '.join(same)}"
+    same = search.same.get(wiring.name, ())
+    if same:
+        others = " or ".join(f"{each.name} ({each.code})" for each in same)
+        told += f"; these demonstrations cannot tell it apart from {others}"
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
     # Blocks of few demonstrations are much alike, and their bootstrap is too sure.
     sure = _sure(gain) if len(search.windows) >= _FEW else "possible"
-    return DoctorFinding(wiring.code, f"it fits with {wiring.name}", told, sure, wiring.lines, numbers)
+    alternatives = tuple(dict.fromkeys(each.code for each in same if each.code != wiring.code))
+    cause = f"it fits with {wiring.name}"
+    return DoctorFinding(wiring.code, cause, told, sure, wiring.lines, numbers, alternatives)
 
 
 # Inputs without effect.
@@ -661,8 +713,7 @@ def _ignored(
     search: _Search, reads: Sequence[str], has_language: bool | None, under: Wiring | None = None
 ) -> Iterable[_Ignored]:
     """Yield what has no effect on any answer though the policy reads it. That is exact, and needs few questions."""
-    some = _screen(search.windows)[:2]
-    windows = [replace(search.windows[at], rows=search.windows[at].rows[:6]) for at in some]
+    windows = _first_questions(search)
     wired = [] if under is None else [under]
     before = ask_values(search, composed(wired), windows)
 
@@ -694,7 +745,14 @@ def _ignored(
         else:
             size = len(search.windows[0].shown[0][STATE])
             parts = [at for at in range(size) if not acts(Wiring("", "", (), changed(STATE, _one_moved(at))))]
-            if parts:
+            # Of a whole pose, another one may be shown in its place.
+            other = next((name for name in _POSES if acts(_moved(name))), None) if {*range(6)} <= {*parts} else None
+            if other is not None:
+                told = f"answers do not depend on the state's pose, but on {other}"
+                lines = (f'give seen["{STATE}"][:6] to the network, and not seen["{other}"]',)
+                cause = f"{other} is shown in place of the state's pose"
+                yield _Ignored(STATE, DoctorFinding(OTHER_INPUT, cause, told, "certain", lines))
+            elif parts:
                 listed = ", ".join(f"state[{at}]" for at in parts)
                 told = f"answers are the same for any value of {listed}"
                 lines = (f"check that all {size} values of the state reach the network",)
@@ -705,6 +763,80 @@ def _ignored(
         lines = ("check that episode.instruction reaches the network, with the words that it was trained with",)
         finding = DoctorFinding(NO_LANGUAGE, "the instruction has no effect", told, "certain", lines)
         yield _Ignored("language", finding)
+
+
+def degradations(
+    answers: Callable[[Wiring], Array], cameras: Sequence[str], generator: np.random.Generator
+) -> list[DoctorFinding]:
+    """Return how pictures are degraded on their way to a policy: what is lost already cannot be lost once more.
+
+    Args:
+        answers: the policy's to some questions under a wiring, as one vector (v,).
+        cameras: names of pictures that it reads.
+        generator: draws noise, beside whose effect another one is small.
+    """
+
+    def moved_by(change: Callable[[Array], Array]) -> float:
+        def see(seen: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            return {**seen, **{name: change(seen[name]) for name in cameras if name in seen}}
+
+        try:
+            after = answers(Wiring("", "", (), see))
+        except (EpisodeError, ValueError):
+            return float("inf")
+        return float(np.abs(after - before).mean()) if after.shape == before.shape else float("inf")
+
+    before = answers(composed([]))
+    # If answers do not depend on pictures at all, that is another finding.
+    most = moved_by(_noise(generator))
+    for code, cause, line, change in _DEGRADATIONS:
+        if most > 1e-9 and (share := moved_by(change) / most) < _LOST:
+            told = f"if pictures are made so once more, answers change by {share:.1%} of what they change by noise"
+            return [DoctorFinding(code, cause, told, "likely", (line,), {"changed": share})]
+    return []
+
+
+def _first_questions(search: _Search) -> list[DemonstrationWindow]:
+    """Return a few questions: enough for what is exact."""
+    some = _screen(search.windows)[:2]
+    return [
+        replace(search.windows[at], rows=search.windows[at].rows[:6], shown=search.windows[at].shown[:6]) for at in some
+    ]
+
+
+_LOST = 0.02
+"""The share of the effect of noise below which a degradation of pictures changes no answers."""
+
+
+def _saturated(picture: Array) -> Array:
+    return np.minimum(picture.astype(np.float64) * 255, 255).astype(picture.dtype)
+
+
+def _coarse(picture: Array) -> Array:
+    """Return a picture (h, w, 3) at an eighth of its size, enlarged again."""
+    height, width = (max(length // 8, 1) for length in picture.shape[:2])
+    rows, columns = (np.arange(n) * few // n for n, few in zip(picture.shape, (height, width), strict=False))
+    sums, counts = np.zeros((height, width, 3)), np.zeros((height, width, 1))
+    np.add.at(sums, (rows[:, None], columns), picture)
+    np.add.at(counts, (rows[:, None], columns), 1)
+    return np.asarray(np.rint(sums / counts)[rows[:, None], columns].astype(picture.dtype))
+
+
+_DEGRADATIONS: Sequence[tuple[str, str, str, Callable[[Array], Array]]] = (
+    (
+        "VLA-D015",
+        "pictures are saturated on their way: white wherever they are not black",
+        "check that pictures are divided by 255 before the network, and not multiplied",
+        _saturated,
+    ),
+    (
+        "VLA-D016",
+        "pictures lose their detail on their way: they are made smaller to an eighth, or less, and enlarged again",
+        "check the size that pictures are rendered at, and each resize",
+        _coarse,
+    ),
+)
+"""How pictures may be degraded: code, cause, what to do, and a function that does it."""
 
 
 def _without_effect(name: str) -> str:
@@ -722,6 +854,7 @@ def _differ(search: _Search, one: Wiring, other: Wiring) -> bool:
     return not np.array_equal(ask_values(search, one, windows), ask_values(search, other, windows))
 
 
+_POSES = ("robot0_eef_pos", "controller_pos")
 _VECTORS = ("robot0_joint_pos", "robot0_eef_pos", "robot0_eef_quat", "controller_pos", "controller_mat")
 
 
@@ -758,26 +891,36 @@ def _other_task(
     texts = list(dict.fromkeys(each.instruction for each in search.windows))
     if len(texts) < 2 or score(as_executed(answers.pairs(search.steps)), range(6)) > _FITS_WELL:
         return None
-    everyone = [answers]
-    for shift in range(1, len(texts)):
-        told = {text: texts[(number + shift) % len(texts)] for number, text in enumerate(texts)}
+    # Chosen by the first questions of each demonstration and judged by the others: the best of many texts is best by
+    # luck, too.
+    begins = [max(len(each.rows) // 4, 2) for each in search.windows]
+    windows = [
+        replace(each, rows=each.rows[:count], shown=each.shown[:count])
+        for each, count in zip(search.windows, begins, strict=True)
+    ]
+    everyone = [WindowAnswers(answers.windows, tuple(some[:n] for some, n in zip(answers.chunks, begins, strict=True)))]
+    others = [
+        [texts[(texts.index(each.instruction) + shift) % len(texts)] for each in windows] for shift in range(len(texts))
+    ]
+    for shift, instructions in enumerate(others[1:], 1):
         search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
-        other = Wiring("", "", (), tell=lambda text, told=told: told.get(text, text))  # type: ignore[misc]
-        everyone.append(search.ask(composed([other, *chosen])))
-    # Chosen by every second question and judged by the others: the best of many texts is best by luck, too.
+        everyone.append(search.ask(composed(chosen), _told_otherwise(windows, instructions)))
     best, picked = [], 0
-    for at in range(len(search.windows)):
+    for at, window in enumerate(windows):
         errors = []
         for each in everyone:
-            pairs = _every_second(_of_windows(each, [at]), 0).pairs(search.steps)
+            pairs = WindowAnswers((window,), (each.chunks[at],)).pairs(search.steps)
             errors.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
         number = int(np.argmin(errors))
         picked += number > 0 and errors[number] < 0.8 * errors[0]
-        best.append(everyone[number].chunks[at])
-    found = WindowAnswers(tuple(search.windows), tuple(best))
-    current = _best_fit(search, _every_second(answers, 1), output)
-    gain = gain_of(_best_fit(search, _every_second(found, 1), output), current, search.generator)
-    if picked < 0.6 * len(search.windows) or gain.low <= 0 or gain.value < 0.1:
+        best.append(others[number][at])
+    if picked < 0.6 * len(windows):
+        return None
+    asked = search.ask(composed(chosen), _told_otherwise(search.windows, best))
+    found = WindowAnswers(tuple(search.windows), asked.chunks)
+    current = _best_fit(search, _without_first(answers, begins), output)
+    gain = gain_of(_best_fit(search, _without_first(found, begins), output), current, search.generator)
+    if gain.low <= 0 or gain.value < 0.1:
         return None
     told_text = (
         f"for {picked} of {len(search.windows)} demonstrations another task's instruction fits better: "
@@ -791,7 +934,9 @@ def _other_task(
 _FITS_WELL = 0.7
 
 
-def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
+def _some_tasks(
+    search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding], notes: list[str]
+) -> list[DoctorFinding]:
     """Return a finding if some demonstrations are known well and others not at all, and nothing else explains it."""
     if findings:
         return []
@@ -803,8 +948,15 @@ def _some_tasks(search: _Search, pairs: Pairs, findings: Sequence[DoctorFinding]
         at += blocks
     # A task whose dimensions do not move says nothing; of few questions, a low share is chance.
     shares = {name: mean_of(fit.by_dimension(some)) for name, some in weights.items()}
-    unknown = [name for name, share in shares.items() if share < 0.1 and _most(fit, weights[name], search) < KNOWN]
-    if not unknown or not any(share >= 0.5 for share in shares.values()):
+    low = [name for name, share in shares.items() if share < 0.1]
+    unknown = [name for name in low if _most(fit, weights[name], search) < KNOWN]
+    if not low or not any(share >= 0.5 for share in shares.values()):
+        return []
+    if not unknown:
+        notes.append(
+            f"along few questions its actions explain less than 10% of {', '.join(low)}: more demonstrations "
+            f"(--demo-count={3 * len(shares)}) tell whether it knows these tasks"
+        )
         return []
     told = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
     lines = ("check that the checkpoint was trained on these tasks",)

@@ -24,6 +24,7 @@ from pytest_vla.doctor.demonstrations import (
 from pytest_vla.doctor.diagnosis import WiringProposal, diagnose_windows
 from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
+    DEFAULT_DEMONSTRATIONS,
     RECORDED_OTHERWISE,
     WELL,
     WORLD,
@@ -47,6 +48,7 @@ from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, check_fit, trait
 from pytest_vla.policies.lerobot_inputs import read_cameras
 from pytest_vla.policies.load import checked_policy
 from pytest_vla.policies.session import own_replan
+from pytest_vla.util.text import printable
 
 Array = NDArray[Any]
 Told = Callable[[str], None]
@@ -97,17 +99,22 @@ def diagnose(
         told: called with a line about each next step.
 
     Raises:
-        VlaError: the demonstrations cannot be read, or the suite's actions are not LIBERO's.
+        VlaError: an argument is of another kind, the demonstrations cannot be read, or the suite's actions are not
+            LIBERO's.
         EpisodeError: the policy raises as it is wired today.
     """
+    if not isinstance(suite, str | Suite):
+        raise VlaError(f"suite={suite!r}: expected a suite's name, or a Suite")
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 0:
+        raise VlaError(f"episodes={episodes!r}: expected a whole number, 0 for none")
+    is_sequence = isinstance(demos, Sequence) and all(isinstance(each, RecordedDemonstration) for each in demos)
+    if not (demos is None or isinstance(demos, str | os.PathLike) or is_sequence):
+        raise VlaError(f"demos={printable(repr(demos))[:80]}: expected a path, an id on the hub, or demonstrations")
     chosen = load_suite(suite) if isinstance(suite, str) else suite
     if demos is None or isinstance(demos, str | os.PathLike):
         demos = demonstrations_of(None if demos is None else os.fspath(demos), chosen, told=told)
     settings = ExaminationSettings(model, episodes=episodes)
     return examine(checked_policy(policy, model), chosen, demos, settings, told=told)
-
-
-DEFAULT_DEMONSTRATIONS = 8
 
 
 def demonstrations_of(
@@ -132,7 +139,7 @@ def demonstrations_of(
         return expert_demonstrations(suite, count, told=told)
     from pytest_vla.doctor.recorded_files import read_demonstrations
 
-    return read_demonstrations(Path(where), suite, count, cameras=read_cameras(cameras or ""), told=told)
+    return read_demonstrations(Path(where), suite, count, cameras=read_cameras(cameras or "", "--cameras"), told=told)
 
 
 def examine(
@@ -290,7 +297,7 @@ def windows_of(
 ) -> list[DemonstrationWindow]:
     """Return demonstrations as windows, the shortest first, with about so many questions in all.
 
-    Of a long one fewer questions over its whole length are asked; a policy that remembers is asked its first part,
+    As many of each, over its whole length; a policy that remembers is asked the first part of fewer demonstrations,
     since it would be asked as in no episode otherwise. What is shown is the suite's, where the simulator's states are
     known, and else what was recorded.
     """
@@ -300,10 +307,13 @@ def windows_of(
     order = sorted(demonstrations, key=lambda each: len(each.actions))
     first = {each.task.name: each for each in reversed(order)}
     chosen = sorted(first.values(), key=lambda each: len(each.actions))
+    longest = max(most // (_LEAST_WINDOWS if remembers else max(len(order), _LEAST_WINDOWS)), 8)
     for each in [*chosen, *(one for one in order if not any(one is other for other in chosen))]:
-        longest = max(most // _LEAST_WINDOWS, 8)
-        count = -(-len(each.actions) // stride)
-        rows = tuple(range(0, len(each.actions), stride * (1 if remembers else -(-count // longest))))[:longest]
+        places = np.arange(0, len(each.actions), stride)
+        if not remembers:
+            some = min(longest, len(places))
+            places = places[np.unique(np.linspace(0, len(places) - 1, some).round().astype(int))]
+        rows = tuple(int(row) for row in places[:longest])
         if asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
             continue
         if each.qpos is not None:

@@ -10,6 +10,9 @@ NO_CAMERA, NO_STATE, NO_FINGER, NO_LANGUAGE = "VLA-D014", "VLA-D024", "VLA-D025"
 OTHER_TASK, RARELY_CLOSES, LAG, RATE, LONG_CHUNK = "VLA-D031", "VLA-D042", "VLA-D050", "VLA-D051", "VLA-D052"
 OTHER_INPUT, OTHER_WORDING, RECORDED_OTHERWISE = "VLA-D026", "VLA-D032", "VLA-D003"
 
+DEFAULT_DEMONSTRATIONS = 16
+"""How many demonstrations are used: a few questions along many say more than many along a few, which are alike."""
+
 CODES: Mapping[str, str] = {
     WELL: "nothing is wrong with the wiring",
     WORLD: "the simulator does not accept the demonstrations, or their actions are to be read otherwise",
@@ -60,6 +63,7 @@ class DoctorFinding:
         confidence: "certain", "likely" or "possible".
         lines: of an adapter in Python, or what to do.
         numbers: the evidence's, by name.
+        alternatives: codes of other causes that the demonstrations cannot tell apart from this one.
     """
 
     code: str
@@ -68,6 +72,7 @@ class DoctorFinding:
     confidence: str
     lines: tuple[str, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -666,8 +666,12 @@ def _array(file: Path, table: Any, name: str, columns: int | None) -> NDArray[np
         numbers = np.asarray(values, dtype=np.float64)
         array = numbers.reshape(len(table), columns or -1)
     except (TypeError, ValueError) as error:
+        flat = hasattr(values, "__len__") and len(values) % max(len(table), 1) == 0
         raise _unexpected(
-            f"{file}: {name}", f"{columns or 'equally many'} numbers a row", column.type, "download it again"
+            f"{file}: {name}",
+            f"{columns or 'equally many'} numbers a row",
+            f"{len(values) // len(table)}" if flat else column.type,
+            "choose a data set of this suite's robot, or download it again",
         ) from error
     if not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array).all(axis=1)))

@@ -103,6 +103,8 @@ def picture_wirings(reads: Iterable[str]) -> list[Wiring]:
     found += [
         _on_pictures("VLA-D015", f"{every} as float from 0 to 1", cameras, '.astype("float32") / 255', _as_share),
         _on_pictures("VLA-D015", f"{every} as float, times 255", cameras, '.astype("float32") * 255', _enlarged),
+        _on_pictures("VLA-D015", f"{every} brighter (gamma 1/2.2)", cameras, "", brighter, "brighter({})"),
+        _on_pictures("VLA-D015", f"{every} darker (gamma 2.2)", cameras, "", darker, "darker({})"),
         _on_pictures("VLA-D016", f"{every} cut to the central 90%", cameras, "", _cropped, "centre_crop({})"),
         _on_pictures("VLA-D016", f"{every} shrunk to the central 90%", cameras, "", shrunk, "shrunk({})"),
     ]
@@ -135,6 +137,22 @@ def _as_share(picture: Array) -> Array:
 
 def _enlarged(picture: Array) -> Array:
     return picture.astype(np.float32) * 255
+
+
+def brighter(picture: Array) -> Array:
+    """Return a picture (h, w, 3) uint8 of linear light as sRGB shows it: gamma 1/2.2. One of floats stays as it is."""
+    return _with_gamma(picture, 1 / 2.2)
+
+
+def darker(picture: Array) -> Array:
+    """Return a picture (h, w, 3) uint8 of sRGB in linear light: gamma 2.2. One of floats stays as it is."""
+    return _with_gamma(picture, 2.2)
+
+
+def _with_gamma(picture: Array, gamma: float) -> Array:
+    if picture.dtype != np.uint8:
+        return picture
+    return np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma).astype(np.uint8)[picture])
 
 
 def _cropped(picture: Array) -> Array:

@@ -269,7 +269,10 @@ def _opened(path: Path) -> Iterator[Any]:
         raise
     except Exception as error:
         # What HDF5 raises on files that are cut off or damaged is of a dozen types.
-        raise _Faulty("the file", "LIBERO's HDF5 of demonstrations", " ".join(str(error).split())) from error
+        told = " ".join(str(error).split())
+        raise _Faulty(
+            "the file", "LIBERO's HDF5 of demonstrations", f"one that is cut off or damaged: {told}"
+        ) from error
 
 
 def _linked(group: Any, name: str, kind: str, within: str) -> Any:

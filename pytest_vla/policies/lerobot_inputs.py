@@ -62,8 +62,12 @@ BASE = "base"
 """The argument of ``lerobot:PATH?base=WHERE``: the policy that an adapter was trained on."""
 
 
-def read_cameras(text: str) -> dict[str, str]:
+def read_cameras(text: str, option: str = CAMERAS) -> dict[str, str]:
     """Read the argument ``cameras``: our picture for each name of the policy's, such as ``top:agentview,side:...``.
+
+    Args:
+        text: of the argument.
+        option: the argument's name, for messages.
 
     Raises:
         VlaError: it has another form, or names no camera of ours.
@@ -74,7 +78,7 @@ def read_cameras(text: str) -> dict[str, str]:
         picture = f"{camera.removesuffix('_image')}_image"
         if not (name and colon) or picture not in (SCENE, WRIST):
             known = " or ".join(each.removesuffix("_image") for each in (SCENE, WRIST))
-            raise VlaError(f"{CAMERAS}={text}: expected NAME:CAMERA[,NAME:CAMERA], with the camera {known}")
+            raise VlaError(f"{option}={text}: expected NAME:CAMERA[,NAME:CAMERA], with the camera {known}")
         found[name] = picture
     return found
 

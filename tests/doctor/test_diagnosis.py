@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vla.doctor.answers import ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
-from pytest_vla.doctor.diagnosis import Output, WiringProposal, diagnose_windows, surest_first
+from pytest_vla.doctor.diagnosis import Output, WiringProposal, degradations, diagnose_windows, surest_first
 from pytest_vla.doctor.findings import CODES, WELL, Diagnosis, DoctorFinding
 from pytest_vla.doctor.fits import Mending, mendings
 from pytest_vla.doctor.wirings import Wiring, composed, picture_wirings, prompt_wirings, state_wirings
@@ -25,8 +25,8 @@ KNOWING = KnowingPolicy(WINDOWS)
 
 # What the made policy does not react to: it finds the same frame for a cut or darker picture, and for Euler angles.
 ALIKE = (
-    "crop-missing", "crop-extra", "darker", "low-resolution", "state-euler", "state-controller", "gripper-threshold",
-    "upper-case", "template", "whole-chunk", "one-step",
+    "crop-missing", "crop-extra", "darker", "low-resolution", "state-euler", "gripper-threshold", "upper-case",
+    "template", "whole-chunk", "one-step",
 )  # fmt: skip
 
 
@@ -153,6 +153,41 @@ def test_little_that_is_explained_is_only_possibly_well() -> None:
     for policy, sure in ((KNOWING, "likely"), (Faint(WINDOWS), "possible")):
         (finding,) = diagnosed(policy).findings
         assert (finding.code, finding.confidence) == (WELL, sure), finding.evidence
+
+
+def test_wirings_that_cannot_be_told_apart_are_both_named() -> None:
+    """Where all wrist pictures are grey, both pictures turned are as good as the scene's alone."""
+    grey = np.full_like(WINDOWS[0].shown[0][WRIST], 128)
+    windows = [replace(each, shown=tuple({**seen, WRIST: grey} for seen in each.shown)) for each in WINDOWS]
+    policy = BY_NAME["turned"].wrap(KnowingPolicy(windows))
+    settings: Any = {"reads": (SCENE, WRIST, STATE), "has_language": True, "generator": np.random.default_rng(0)}
+    found = diagnose_windows(policy, windows, STRIDE, **settings)
+    assert (found.findings[0].code, found.findings[0].alternatives) == ("VLA-D010", ("VLA-D011",))
+    (named,) = found.same.values()
+    assert "the scene's picture alone turned by 180 degrees" in named
+
+
+@pytest.mark.parametrize(
+    ("change", "codes"),
+    [
+        (lambda picture: picture, []),
+        (lambda picture: np.minimum(picture.astype(float) * 255, 255), ["VLA-D015"]),
+        (lambda picture: picture.reshape(6, 8, 6, 8, 3).mean(axis=(1, 3)), ["VLA-D016"]),
+        (lambda picture: 0 * picture, []),
+    ],
+    ids=["nothing", "saturated", "an eighth", "black"],
+)
+def test_what_pictures_lost_on_their_way_is_named(change: Callable[[Any], Any], codes: list[str]) -> None:
+    """No wiring brings it back; but to lose it once more changes no answer."""
+    weights = np.random.default_rng(1).normal(size=(5, 48, 48, 3))
+
+    def answers(wiring: Wiring) -> Any:
+        arrived = [change(wiring.see(dict(seen))[SCENE]) for seen in WINDOWS[0].shown[:5]]
+        return np.array([(weights[:, : len(each), : len(each)] * each).sum(axis=(1, 2, 3)) for each in arrived]).ravel()
+
+    found = degradations(answers, [SCENE], np.random.default_rng(0))
+    assert [each.code for each in found] == codes
+    assert all(each.numbers["changed"] < 0.02 for each in found)
 
 
 def test_later_actions_of_a_chunk_that_fit_less_are_no_other_rate() -> None:

@@ -328,4 +328,5 @@ def test_the_rotation_of_a_state_is_that_of_vla_eval(quaternion: Any) -> None:
     assert np.array_equal(vla_eval_state(state, antipodal=True), state)
     sent = vla_eval_state(state, antipodal=False)
     assert sent[[0, 1, 2, 6, 7]].tolist() == [1, 2, 3, 4, 5]
-    assert np.allclose(sent[3:6], expected, atol=1e-6)
+    # Of an angle near 2 pi, what is left has its rounding, and that of the sine near a w of 1.
+    assert np.allclose(sent[3:6], expected, atol=1e-5)

@@ -16,7 +16,7 @@ from pytest_vla.doctor.answers import DemonstrationWindow
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, expert_demonstrations
 from pytest_vla.doctor.diagnosis import diagnose_windows
 from pytest_vla.doctor.examine import ExaminationSettings, asked_every, windows_of
-from pytest_vla.doctor.findings import UNKNOWN, WELL, Diagnosis
+from pytest_vla.doctor.findings import DEFAULT_DEMONSTRATIONS, UNKNOWN, WELL, Diagnosis
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.fit import traits_of
@@ -42,7 +42,7 @@ class Patient:
         suite = load_suite("tabletop")
         if model != "tiny":
             suite = replace(suite, tasks=tuple(task for task in suite.tasks if task.name == TASK_OF_ACT))
-        self._demonstrations = expert_demonstrations(suite, 8)
+        self._demonstrations = expert_demonstrations(suite, DEFAULT_DEMONSTRATIONS)
         self._windows: dict[int, list[DemonstrationWindow]] = {}
 
     def diagnosed(self, policy: Any, seed: int = 0) -> Diagnosis:
@@ -81,20 +81,24 @@ def plantable(patient: Patient) -> list[Miswiring]:
 
 
 def test_the_planted_cause_is_named_first(patient: Patient) -> None:
-    """Of the wirings that harm the answers, nine of ten are named first, and each among the first three."""
+    """Of the wirings that harm the answers, nine of ten are named first, and nearly each among the first three.
+
+    A first finding names those, too, that it says the demonstrations cannot tell apart from it.
+    """
     base = patient.diagnosed(patient.policy).explained[0]
     rows, harmful, first, third = [], 0, 0, 0
     for planted in plantable(patient):
         found = patient.diagnosed(planted.wrap(patient.policy))
         codes = [each.code for each in found.findings]
-        rows.append((planted.name, *found.explained, codes))
+        named = {codes[0], *found.findings[0].alternatives}
+        rows.append((planted.name, *found.explained, codes, found.findings[0].alternatives))
         # Each time: it takes an hour.
         TABLE.parent.mkdir(exist_ok=True)
         TABLE.write_text(json.dumps(rows, indent=1))
         if found.explained[0] < base - 0.02:
             harmful += 1
-            first += codes[0] in planted.acceptable
-            third += bool({*codes[:3]} & {*planted.acceptable})
+            first += bool(named & {*planted.acceptable})
+            third += bool({*named, *codes[:3]} & {*planted.acceptable})
     missed = [row for row, each in zip(rows, plantable(patient), strict=True) if row[3][0] not in each.acceptable]
     assert first >= 0.9 * harmful, missed
     assert third >= 0.95 * harmful, missed
