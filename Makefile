@@ -51,9 +51,12 @@ compiled: setup
 	$(BIN)/python -c 'import pathlib as p, pytest_vla.commands.cache as c; c.ship_code(p.Path("pytest_vla/compiled"))'
 
 .PHONY: slow
-slow: setup reference arena .simulators/.installed ## the tests that take minutes, upstream live among them, and property tests with all examples
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "slow or hypothesis" --hypothesis-profile=full \
-		--ignore=tests/policies/tiny/test_training.py --ignore=tests/parity/test_evaluators_live.py --ignore=tests/quality/test_doctor_planted.py
+slow: setup reference arena .simulators/.installed ## slow tests, upstream live among them, and property tests with all examples
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(slow or hypothesis) and not study" --hypothesis-profile=full
+
+.PHONY: studies
+studies: setup reference arena ## what takes minutes each, and is no part of CI: before a release, or where it is about what changed (two hours)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m study --hypothesis-profile=full
 
 .PHONY: evaluators
 evaluators: setup reference ## published evaluators' loops beside ours, with pictures (half an hour)

@@ -70,6 +70,7 @@ def test_what_is_planted_is_the_first_finding(planted: Miswiring) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.study
 def test_of_two_that_are_planted_both_are_found() -> None:
     """Of twenty drawn pairs of a wrong input and a wrong output, at least fourteen."""
     missed = []

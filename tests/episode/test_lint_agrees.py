@@ -163,15 +163,17 @@ def arena_tasks() -> list[object]:
         return [pytest.param(None, marks=pytest.mark.skip(reason="needs VLA-Arena's data"))]
     suites = [name for name in suite_names() if name.startswith("vla_arena_")]
     tasks = [task for name in suites for task in load_suite(name, data=data_root()).tasks]
-    # A scene each: two suites' first levels often, all 170 with make slow.
+    # A scene each: two suites' first levels often, some of each suite with make slow, all 170 with make studies.
     often = ("vla_arena_cautious_grasp", "vla_arena_static_obstacles")
     return [
         pytest.param(
             task,
             id=f"{task.suite}-{task.key}"[:90],
-            marks=() if task.suite in often and task.key.startswith("L0") else pytest.mark.slow,
+            marks=()
+            if task.suite in often and task.key.startswith("L0")
+            else (pytest.mark.slow, *[pytest.mark.study] * (number % 5 > 0)),
         )
-        for task in tasks
+        for number, task in enumerate(tasks)
     ]
 
 

@@ -65,6 +65,7 @@ def digest_of(rows: dict[str, np.ndarray]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.study
 def test_a_hundred_poses_are_bitwise_upstreams(tmp_path: Path) -> None:
     jobs = []
     for seed, (suite, name, init_state) in enumerate(TASKS):

@@ -26,10 +26,11 @@ from tests.support.evaluators import (
 from tests.support.reference import run_loops
 from tests.support.worlds import libero_task, world_of
 
+pytestmark = [pytest.mark.slow, pytest.mark.study]
+
 EPISODES, STEPS = 3, 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
     """The golden's episodes of the 25 different scenes of LIBERO's 88 tasks that place cabinet, stove or rack anew."""
@@ -39,7 +40,6 @@ def test_all_scenes_with_movable_fixtures_are_upstreams(part: int) -> None:
         compare_scenes(task)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_the_golden_of_scenes_is_upstreams(name: str, tmp_path: Path) -> None:
     task = "libero_goal/open_the_middle_drawer_of_the_cabinet"
@@ -47,13 +47,11 @@ def test_the_golden_of_scenes_is_upstreams(name: str, tmp_path: Path) -> None:
         assert found.startswith(expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "vla-eval"])
 def test_the_golden_of_blind_episodes_is_upstreams(name: str, tmp_path: Path) -> None:
     assert golden_of(blind_jobs(name), tmp_path) == blind_digests(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_episodes_are_the_evaluators_own(name: str, tmp_path: Path) -> None:
     """Three tasks, three episodes, 60 steps: pictures, state, executed action, positions and success."""

@@ -24,7 +24,7 @@ from pytest_vla.policies.load import load_policy
 from tests.support.data import REPOSITORY
 from tests.support.miswired import MISWIRINGS, Miswiring, pairs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.study]
 
 ACT = REPOSITORY / ".vla" / "act" / "policy"
 TASK_OF_ACT = "put_the_bowl_on_the_plate"

@@ -62,6 +62,7 @@ def test_a_camera_angle() -> None:
     assert found.shrunk.tried <= MOST_EPISODES
 
 
+@pytest.mark.study
 def test_two_at_once() -> None:
     """Neither alone breaks it, so neither is left out when it is made smaller."""
     pair = tuple(kind for kind in fuzzed_kinds(TASK) if kind.name in ("camera.azimuth", "noise.zoom"))
@@ -74,6 +75,7 @@ def test_two_at_once() -> None:
     assert 0.2 < params["noise.zoom"]["factor"] - 1 < 0.2 * 1.15
 
 
+@pytest.mark.study
 def test_what_the_light_does_to_the_scene_is_the_cause_whatever_kind_does_it() -> None:
     """The bug sees where the main light shines to; two kinds turn it, and no other is told."""
 

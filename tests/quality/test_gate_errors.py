@@ -119,7 +119,11 @@ def test_starts_of_several_pairs(starts: int) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("gate", [r" +10 x +25 .* / .*", "False regressions against a kept baseline", r" 0\.20 regression"]),
+        pytest.param(
+            "gate",
+            [r" +10 x +25 .* / .*", "False regressions against a kept baseline", r" 0\.20 regression"],
+            marks=pytest.mark.study,
+        ),
         (
             "intervals",
             [r"copies, each taken for one +1 x 20 starts x 10 copies +0\.[3-7]", "called a difference at 5%"],
