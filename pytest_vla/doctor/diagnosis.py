@@ -71,7 +71,7 @@ _EVERYTHING = 0.98
 """The closeness from which no further wiring is tried."""
 _EXPLAINED = 0.6
 """The share of the variance from which "nothing is wrong" is likely, and not only possible."""
-_SCREEN_QUESTIONS = 40
+_SCREEN_QUESTIONS = 32
 _FEW = 4
 """The number of demonstrations below which another wiring of inputs is only possible."""
 _FINALISTS = 4
@@ -93,6 +93,11 @@ class _Search:
     replan: int | None = None
     draws: bool = False
     tables: Sequence[ActionTable] = ()
+
+    def was_worse(self, wiring: Wiring) -> bool:
+        """Whether a wiring of inputs was tried before, and was clearly worse than none."""
+        before = self.tried.get(wiring.name)
+        return before is not None and before.gain is not None and before.high < 0
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
@@ -587,6 +592,8 @@ def _best_input(
     # What was mended is not mended again, as each round takes a minute of a slow policy.
     parts = {each.code[:-1] for each in chosen}
     candidates = [each for each in candidates if each.code[:-1] not in parts]
+    # Nor is what was clearly worse tried again.
+    candidates = [each for each in candidates if not (chosen and search.was_worse(each))]
 
     def tried(
         each: Wiring, windows: Sequence[DemonstrationWindow], than: ActionFit
@@ -606,7 +613,7 @@ def _best_input(
     for number, each in enumerate(candidates):
         search.told(f"trying {each.name} ({number + 1} of {len(candidates)})")
         result = tried(each, [search.windows[at] for at in some], screened)
-        if result is not None and result[2].high > 0:
+        if result is not None and result[2].value > 0:
             scored.append((result[2].value, number))
     finalists = []
     for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
