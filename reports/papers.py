@@ -1,4 +1,4 @@
-"""A paper's tables and figures: one's own models in its layout, beside the rows that it prints; its numbers, recomputed.
+"""A paper's tables and figures: own models beside the rows that it prints; and its numbers, recomputed.
 
 A paper is declared by a TOML file (see ``suites/libero_para/published.toml``), by a function that gives rows of records
 for its tables, and by functions that recompute its numbers. Layout, marking, order and formats are the same for all.

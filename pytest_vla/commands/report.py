@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.sections import Named, Section
+    from pytest_vla.reports.sections import Named
 
 # Heavy imports are inside the functions, so that --help is fast.
 
@@ -101,7 +101,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--paper",
         metavar="NAME",
-        help=f"print a paper's tables, with the runs' models beside the published ones: {papers}; adds "
+        help=f"print a paper's tables and figures, with the runs' models beside the published ones: {papers}; adds "
         "--section=paper (default: none)",
     )
     parser.add_argument(

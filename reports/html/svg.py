@@ -348,7 +348,9 @@ def _bars_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
 
     inside, y = _legend_of(figure.columns), _PANEL_TOP + 6
     for row in rows:
-        inside += TEXT.format(kind="tick", x=left - 6, y=y + thick * len(row.values) / 2 + 4, anchor="end", text=row.name)
+        inside += TEXT.format(
+            kind="tick", x=left - 6, y=y + thick * len(row.values) / 2 + 4, anchor="end", text=row.name
+        )
         for place, (value, interval) in enumerate(zip(row.values, row.intervals, strict=True)):
             if value is not None:
                 x, end, fill = x_of(min(value, 0)), x_of(max(value, 0)), PALETTE[place % len(PALETTE)]

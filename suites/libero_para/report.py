@@ -36,7 +36,7 @@ from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports.blocks import Cell, rate_cell
 from pytest_vla.reports.language import make_report
-from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.loaded import Loaded, gpu_hours
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.suites.libero_para.variations import (
     ParaEpisode,
@@ -73,6 +73,8 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
     left_out += more
     for name, of in _DISTANCES.items():
         tables[name] = _distance_grids(found, of)
+    tables["11"], more = _hours(loaded)
+    left_out += more
     for each in models:
         if each.paraphrases is None:
             continue
@@ -132,7 +134,7 @@ def _distance_grids(models: Mapping[str, Paraphrases], of: Callable[[Paraphrases
     grids: dict[tuple[tuple[TypePair, float], ...], list[str]] = {}
     for model, found in models.items():
         grids.setdefault(tuple((cell, round(of(found, cell), 9)) for cell in found.cells), []).append(model)
-    return [row for values, names in grids.items() for row in _grid(', '.join(names), dict(values))]
+    return [row for values, names in grids.items() for row in _grid(", ".join(names), dict(values))]
 
 
 def _grid(name: str, values: Mapping[TypePair, float]) -> list[Row]:
@@ -146,7 +148,10 @@ def _types_by_cell(model: str, failures: FailureTypeSummary, loaded: Loaded) -> 
     ends: dict[tuple[str, str], Counter[str]] = {}
     for task in failures.tasks:
         levels = ("",) * task.failures if task.types.judgement is None else task.types.judgement.levels["max"]
-        for case, end in (*((case, "SR") for case in task.success_cases), *zip(task.failure_cases, levels, strict=True)):
+        for case, end in (
+            *((case, "SR") for case in task.success_cases),
+            *zip(task.failure_cases, levels, strict=True),
+        ):
             for axis, kind in zip(("object", "action"), types.get(case, ("", "")), strict=True):
                 ends.setdefault((axis, kind), Counter())[end] += 1
     for axis, kinds in (("object", OBJECT_TYPES), ("action", ACTION_TYPES)):
@@ -155,6 +160,19 @@ def _types_by_cell(model: str, failures: FailureTypeSummary, loaded: Loaded) -> 
                 near, far, whole = some["near"], some["far"], some.total() / 100
                 share = 100 * far / (near + far) if near + far else None
                 yield model, axis, kind, some["SR"] / whole, near / whole, far / whole, share
+
+
+def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
+    """Return the GPU hours of each model's episodes, and a note on those of whom they are not known."""
+    rows: list[Row] = []
+    unknown = []
+    for (model, suite), some in by_model(loaded.records).items():
+        if suite == SUITE:
+            hours = gpu_hours(some, loaded)
+            rows.append((model, len(some), hours))
+            unknown += [model] * (hours is None)
+    note = "Table 11: no GPU hours, as the run's --vla-device names no device, or a server or a log has the policy: "
+    return rows, [note + ", ".join(unknown)] if unknown else []
 
 
 def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
