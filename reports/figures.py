@@ -46,7 +46,7 @@ class FigureRow:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PaperFigure:
     """A figure that SVG and PNG are drawn of.
 
     Attributes:
@@ -171,7 +171,7 @@ def png_of(figure: "Figure") -> bytes:
     return stream.getvalue()
 
 
-def figure_png(figure: Figure) -> bytes:
+def figure_png(figure: PaperFigure) -> bytes:
     """Return a figure as PNG, its panels below each other."""
     panels, low_high = figure.panels, figure.span
     heights = [_HEIGHTS[figure.kind] + 0.22 * len(rows) * (figure.kind != "points") for rows in panels.values()]
@@ -188,7 +188,7 @@ _HEIGHTS: Mapping[FigureKind, float] = {"bars": 0.8, "grid": 1.6, "lines": 2.6, 
 """Inches of a panel, without its rows."""
 
 
-def _draw_panel(axes: "Axes", figure: Figure, rows: Sequence[FigureRow], span: tuple[float, float]) -> None:
+def _draw_panel(axes: "Axes", figure: PaperFigure, rows: Sequence[FigureRow], span: tuple[float, float]) -> None:
     names, columns = [row.name for row in rows], figure.columns
     if figure.kind == "grid":
         known = {

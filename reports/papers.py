@@ -34,7 +34,7 @@ from pytest_vla.reports.blocks import (
     Table,
     notes,
 )
-from pytest_vla.reports.figures import FIGURE_KINDS, Figure, FigureKind, FigureRow, figure_png
+from pytest_vla.reports.figures import FIGURE_KINDS, FigureKind, FigureRow, PaperFigure, figure_png
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section
 from pytest_vla.reports.text import first_few
@@ -404,12 +404,12 @@ def _drawn(made: Made) -> "Markup":
     return figure_drawing(_figure(made))
 
 
-def _figure(made: Made) -> Figure:
+def _figure(made: Made) -> PaperFigure:
     """Return what a figure is drawn of: its rows' numbers with the intervals of records, or its dots."""
     table, title = made.table, f"{made.table.label}. {made.table.title}"
     if table.points:
         rows = [_figure_row(str(row[0]), " x ".join(map(str, row[1:-2])), row[-2:]) for row in made.points]
-        return Figure("points", title, table.points[-2:], tuple(rows))
+        return PaperFigure("points", title, table.points[-2:], tuple(rows))
     columns = table.drawn or table.columns[table.names :]
     places = [table.columns.index(column) for column in columns]
     rows = []
@@ -422,7 +422,7 @@ def _figure(made: Made) -> Figure:
             panel, name = "", ", ".join(names) + own
         rows.append(_figure_row(panel, name, [row[place] for place in places]))
     assert table.draw, table.name
-    return Figure(table.draw, title, tuple(columns), tuple(rows))
+    return PaperFigure(table.draw, title, tuple(columns), tuple(rows))
 
 
 def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:

@@ -359,7 +359,7 @@ def cell_correlation(cells: Sequence[tuple[float, float]]) -> CellCorrelation | 
 
     if len(cells) < 3 or any(len(set(values)) == 1 for values in zip(*cells, strict=True)):
         return None
-    r = float(np.clip(np.corrcoef(*zip(*cells, strict=True))[0, 1], -1.0, 1.0))
+    r = float(np.clip(np.corrcoef(np.array(cells).T)[0, 1], -1.0, 1.0))
     return CellCorrelation(r, correlation_p(r, len(cells)), len(cells))
 
 
@@ -371,7 +371,7 @@ def sweep_slope(found: Paraphrases) -> float | None:
     import numpy as np
 
     known = [(alpha, each.value) for alpha, each in found.sweep.items() if each is not None]
-    return float(np.polyfit(*zip(*known, strict=True), 1)[0]) if len(known) > 1 else None
+    return float(np.polyfit([x for x, _ in known], [y for _, y in known], 1)[0]) if len(known) > 1 else None
 
 
 def measure(found: Scored, alpha: float) -> LanguageGroup:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.metrics.language_paths import TaskFailures
 from pytest_vla.reports.blocks import NONE, Block, Heading, PageDrawing, Sentence
-from pytest_vla.reports.figures import PALETTE, Figure, FigureKind, FigureRow
+from pytest_vla.reports.figures import PALETTE, FigureKind, FigureRow, PaperFigure
 
 _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>')
 _SIZED = Markup(
@@ -289,7 +289,7 @@ _Panel = tuple[float, Markup]
 """Its height, and what is drawn."""
 
 
-def figure_drawing(figure: Figure) -> Markup:
+def figure_drawing(figure: PaperFigure) -> Markup:
     """Draw a figure of a paper; its numbers stand in the table beside it."""
     inside, height = TEXT.format(kind="title", x=8, y=16, anchor="start", text=figure.title), 22.0
     told = []
@@ -319,7 +319,7 @@ def _left(rows: Sequence[FigureRow]) -> float:
     return 14 + 6.2 * min(max(len(row.name) for row in rows), 40)
 
 
-def _grid_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
+def _grid_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
     (low, high), left, tall = figure.span, _left(rows), 22.0
     wide = (_FIGURE_WIDTH - left - 8) / len(figure.columns)
     inside = Markup()
@@ -340,7 +340,7 @@ def _grid_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
     return _PANEL_TOP + 6 + tall * len(rows) + _PANEL_END, inside
 
 
-def _bars_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
+def _bars_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
     (low, high), left, thick = figure.span, _left(rows), 12.0
 
     def x_of(value: float) -> float:
@@ -367,7 +367,7 @@ def _bars_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
     return y + _PANEL_END, inside
 
 
-def _lines_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
+def _lines_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
     right, last = _FIGURE_WIDTH - _left(rows) - 20, max(len(figure.columns) - 1, 1)
 
     def x_of(place: float) -> float:
@@ -390,7 +390,7 @@ def _lines_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
     return max(bottom + 28, _PANEL_TOP + 15 * len(rows)) + _PANEL_END, inside
 
 
-def _points_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
+def _points_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
     known = [(row.name, x, y) for row in rows for x, y in [row.values[:2]] if x is not None and y is not None]
     right, most = _FIGURE_WIDTH - 20, max([1e-9, *(x for _, x, _ in known)]) * 1.05
 
@@ -405,7 +405,9 @@ def _points_panel(figure: Figure, rows: Sequence[FigureRow]) -> _Panel:
     return bottom + 36 + _PANEL_END, inside
 
 
-def _plot(figure: Figure, ticks: Mapping[float, str], right: float) -> tuple[float, Callable[[float], float], Markup]:
+def _plot(
+    figure: PaperFigure, ticks: Mapping[float, str], right: float
+) -> tuple[float, Callable[[float], float], Markup]:
     """Return the bottom of a plot's area, the function from values to y, and the plot's axes."""
     (low, high), top, bottom = figure.span, _PANEL_TOP, _PANEL_TOP + 220
 
@@ -439,7 +441,7 @@ def _legend_of(names: Sequence[str]) -> Markup:
     return inside
 
 
-_PANELS: Mapping[FigureKind, Callable[[Figure, Sequence[FigureRow]], _Panel]] = {
+_PANELS: Mapping[FigureKind, Callable[[PaperFigure, Sequence[FigureRow]], _Panel]] = {
     "bars": _bars_panel,
     "grid": _grid_panel,
     "lines": _lines_panel,
