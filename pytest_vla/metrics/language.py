@@ -172,6 +172,9 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
     )
 
 
+OWN = "own"
+"""The parameter ``texts`` of a paraphrase that is the user's, in a cell of LIBERO-Para."""
+
 KEPT_OBJECTS = OBJECT_TYPES[:2]
 """The types that leave the object's noun as it is: none, and words that are added to it."""
 

@@ -355,7 +355,7 @@ def test_libero_paras_figures(capsys: pytest.CaptureFixture[str]) -> None:
             assert pd is None or pd == pytest.approx((structure + keywords) / 2, abs=1e-6)
     for model, *sweep, slope in tables["fig13"]:
         known = [(n / 10, value) for n, value in enumerate(sweep) if value is not None]
-        assert slope == pytest.approx(stats.linregress(known).slope), model
+        assert slope == pytest.approx(stats.linregress(*zip(*known, strict=True)).slope), model
     for model, r, p, cells in tables["fig16"]:
         points = [row[-2:] for row in tables["fig16.points"] if row[0] == model]
         expected = stats.pearsonr(*zip(*points, strict=True))
