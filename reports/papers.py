@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import combinations, pairwise
 from math import inf
@@ -20,6 +20,7 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -293,7 +294,9 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     tables = tables_named(f"--paper={name}", options.table, paper.published.tables)
     if options.table is not None and all(each.missing for each in tables):
         raise VlaError(f"{tables[0].label} of {name} is not available: {tables[0].missing}")
-    rows, left_out = paper.rows(loaded, options)
+    loaded, unequal = _comparable(loaded)
+    rows, further = paper.rows(loaded, options)
+    left_out = [*unequal, *further]
     if not any(rows.get(each.name) for each in tables):
         what = "its tables" if options.table is None else tables[0].label
         run = dict.fromkeys(each.run for each in tables if not each.missing)
@@ -313,6 +316,38 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
+
+
+def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Return records whose models stay apart by digest and have the same cases of each suite, and notes on the others.
+
+    Elsewhere two versions of a policy have one name as long as no case was run by both.
+    """
+    digests: dict[str, set[str]] = {}
+    for record in loaded.records:
+        if record.policy_digest:
+            digests.setdefault(record.policy, set()).add(record.policy_digest)
+    records = [
+        replace(record, policy=f"{record.policy} (policy {record.policy_digest[:8]})")
+        if record.policy_digest and len(digests[record.policy]) > 1
+        else record
+        for record in loaded.records
+    ]
+    suites: dict[str, dict[str, set[str]]] = {}
+    for (model, suite), some in by_model(records).items():
+        suites.setdefault(suite, {})[model] = {record.case for record in some}
+    found, shared = [], {}
+    for suite, models in suites.items():
+        both = set.intersection(*models.values())
+        if not both:
+            found.append(f"{suite}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
+        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
+            left = ", ".join(f"{number} of {model}" for model, number in others.items())
+            told = counted(len(both), "case")
+            found.append(f"{suite}: models are compared on the {told} that all of them have; left out: {left}")
+            shared[suite] = both
+    kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
+    return replace(loaded, records=tuple(kept)), found
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,12 @@ def paraphrases(task: Task) -> Mapping[str, Variation]:
         VlaError: the CSV is missing, cannot be read, or has none for this task.
     """
     file = _find(task.data)
-    found = _by_task(file, file.stat().st_mtime_ns).get(task.language)
+    by_task = _by_task(file, file.stat().st_mtime_ns)
+    found = by_task.get(task.language)
+    if found is None and any(
+        each.parameters.get("texts") == OWN for some in by_task.values() for each in some.values()
+    ):
+        return {}
     if found is None:
         raise VlaError(f"{file} has no paraphrase of {task.language!r}; expected LIBERO-Para's {FILE}")
     return found

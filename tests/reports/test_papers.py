@@ -486,6 +486,27 @@ def test_tables_that_cannot_be_made_are_listed(capsys: pytest.CaptureFixture[str
     assert "pytest --vla-suite=libero_para" in " ".join(said.split()), "Table 4 needs trajectories"
 
 
+def test_models_are_compared_on_the_cases_that_all_have(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, count in (("one", 6), ("two", 4), ("three", 5)):
+        write([dataclasses.replace(each, policy=policy) for each in stove("one")[:count]], run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rows = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rows == dict.fromkeys(("one", "two", "three"), 50.0), "of the first four each third one succeeded"
+    report(*words)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "compared on the 4 cases that all of them have; left out: 2 of one, 1 of three" in said
+
+
+def test_versions_of_a_policy_stay_apart_even_without_a_case_in_common(capsys: pytest.CaptureFixture[str]) -> None:
+    digests = ("a" * 64, "b" * 64)
+    write([dataclasses.replace(each, policy_digest=digests[n < 2]) for n, each in enumerate(stove("one"))])
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rows = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rows == {"one (policy bbbbbbbb)": 50.0, "one (policy aaaaaaaa)": 75.0}
+    report(*words)
+    assert "no case was run with all of 2 models" in " ".join(capsys.readouterr().out.split())
+
+
 def test_gpu_hours_are_of_the_time_in_which_episodes_ran() -> None:
     starts = ("2026-01-01T00:00:00+00:00", "2026-01-01T00:30:00+00:00", "2026-01-02T00:00:00+00:00")
     records = [
