@@ -301,7 +301,23 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[:3] + row[7:8] for row in tables["V"]] == [
         ["libero_goal", name, "random", 1.0] for name in ("high", "medium", "low")
     ]
-    assert tables["V"] == tables["VII"]
+    assert tables["V"] == tables["VI"] == tables["VII"]
+
+
+def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """Table VIII needs no labels: of each episode the seconds by step, of a group of metrics their sum."""
+    seconds = {"metrics.action_position_instability": 0.2, "metrics.action_velocity_instability": 0.1}
+    records = [
+        dataclasses.replace(varied("", True, seed=seed), steps=100, timings={"policy": 10.0 + seed, **seconds, "wall": 20.0})
+        for seed in range(3)
+    ]
+    write([*records, varied("", True, seed=3)])
+    mean, deviation = own(capsys, "--paper=vla-uq", "--table=VIII")["VIII"]
+    assert mean == ["random", "mean", pytest.approx(0.11), None, pytest.approx(0.003), None, None, None, None]
+    assert deviation[2:5] == [pytest.approx(0.01), None, pytest.approx(0.0)]
+    printed = json.loads(golden("vla_uq_published_tables.json").read_text())["table_VIII_seconds_mean_std"]
+    for model, name, *numbers in rows_of("vla-uq", "VIII"):
+        assert numbers == [of_models[model][name == "sd"] for of_models in printed.values()]
 
 
 def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str]) -> None:
