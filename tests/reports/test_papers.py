@@ -308,7 +308,9 @@ def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     """Table VIII needs no labels: of each episode the seconds by step, of a group of metrics their sum."""
     seconds = {"metrics.action_position_instability": 0.2, "metrics.action_velocity_instability": 0.1}
     records = [
-        dataclasses.replace(varied("", True, seed=seed), steps=100, timings={"policy": 10.0 + seed, **seconds, "wall": 20.0})
+        dataclasses.replace(
+            varied("", True, seed=seed), steps=100, timings={"policy": 10.0 + seed, **seconds, "wall": 20.0}
+        )
         for seed in range(3)
     ]
     write([*records, varied("", True, seed=3)])
