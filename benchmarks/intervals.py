@@ -24,7 +24,7 @@ from pytest_vla.metrics.clustered import Interval, rate_intervals
 from pytest_vla.metrics.composition import DimensionPair, composition
 from pytest_vla.metrics.differences import difference_of, lead_interval, mean_difference
 from pytest_vla.metrics.failure_types import Tau, failure_types
-from pytest_vla.metrics.language import Scored, measure, of_list
+from pytest_vla.metrics.language import Scored, measure, object_gap, of_list
 from pytest_vla.metrics.language_grounding import GroundingEpisode, Twins, listening
 from pytest_vla.metrics.pride import ParaphraseOutcome
 from pytest_vla.metrics.robustness_curves import halving
@@ -306,6 +306,23 @@ def of_tasks_language(tasks: int, texts: int, icc: float = 0.2) -> Trial:
     return trial
 
 
+def of_object_gap(texts: int, seeds: int, icc: float = 0.2) -> Trial:
+    """Success where the object is preserved less that where it is replaced, of so many texts each (Fig. 7)."""
+
+    def trial(p: float, generator: np.random.Generator) -> Iterator[tuple[str, Interval | None, float]]:
+        outcomes, names = [], []
+        for kind, rate in (("none", p), ("same_polarity_habitual", 0.75 * p)):
+            for text, own in enumerate(rates_of_tasks(rate, texts, icc, generator)):
+                for _ in range(seeds):
+                    outcomes.append(outcome_of(bool(generator.random() < own), 0.2, cell=(kind, "hint")))
+                    names.append((kind, text))
+        found = object_gap(Scored(tuple(outcomes), tuple(names), tuple(range(seeds)) * (2 * texts)))
+        assert found is not None
+        yield "object preserved less replaced", found.difference.interval, 25 * p
+
+    return trial
+
+
 def of_para_list(each: int) -> Trial:
     """LIBERO-Para's list, of which each cell was told so often; cells differ."""
     counts = cell_counts()
@@ -402,6 +419,7 @@ DESIGNS = (
     Design("60 x 5, texts matter twice", of_language(Told(60, 5, text_effect=2.0))),
     Design("60 x 5, seeds matter", of_language(Told(60, 5, seed_effect=0.3))),
     *(Design(f"{t} tasks x {n} texts", of_tasks_language(t, n)) for t, n in ((6, 40), (10, 10), (10, 40))),
+    *(Design(f"{n} texts x {s} seeds", of_object_gap(n, s)) for n, s in ((20, 1), (60, 1), (60, 5), (400, 1))),
     *(Design(f"{n} of each of 43 cells", of_para_list(n)) for n in (1, 10)),
     *(Design(f"{n} of each of 80 cells", of_plus_list(n)) for n in (1, 5)),
     *(Design(f"{t} tasks x {s} seeds", of_listening(t, s)) for t, s in ((10, 2), (10, 5))),

@@ -138,10 +138,12 @@ class PageDrawing:
 
     Attributes:
         draw: returns SVG or HTML of ours, with a text for readers who do not see it.
+        name: of its file in ``--format=svg``; empty for the section's name and a number.
     """
 
     draw: Callable[[], "Markup"]
     medium: Medium = "page"
+    name: str = ""
 
 
 Block = Heading | Sentence | Table | PageDrawing

@@ -16,7 +16,7 @@ _SECTIONS = (
     ("economy", "economy", 37, "hand path compared with the expert's"),
     ("evaluators", "evaluators", 38, "success under the step budget of each published evaluator, published numbers"),
     ("time-to-success", "time_to_success", 39, "steps to success, and whether two models differ in them"),
-    ("paper", "papers", 39, "a paper's tables, with --paper"),
+    ("paper", "papers", 39, "a paper's tables and figures, with --paper"),
     ("metrics", "further", 40, "metrics of packages and projects"),
 )
 

@@ -26,7 +26,10 @@ from pytest_vla.metrics.discrimination import (
     correlation_p,
     effect_category,
     label_report,
+    timings,
 )
+from pytest_vla.metrics.selection import by_model
+from pytest_vla.records.record import METRIC_SECONDS, Record
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
@@ -187,9 +190,11 @@ _TABLES = "vla_uq_published_tables.json"
 
 
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables II, III, V and VII of the records' models, and notes; rho has the paper's sign."""
+    """Return Tables II, III, V to VIII of the records' models, and notes; rho has the paper's sign."""
+    seconds = _step_seconds(loaded)
     if options.labels is None:
-        return {}, ["its tables are of labelled successes: --labels=FILE, which `pytest-vla label` writes"]
+        note = "Tables II to VII are of labelled successes: --labels=FILE, which `pytest-vla label` writes"
+        return {"VIII": seconds}, [note]
     found = label_report(loaded.records, options.labels, "paper")
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
     tables: dict[str, list[Row]] = {"II": [], "III": [], "V": []}
@@ -204,7 +209,44 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
             tables["V"].append((model.suite, quality, model.model, *map(_effect_cell, effects)))
-    return {**tables, "VII": tables["V"]}, found.left_out
+    return {**tables, "VI": tables["V"], "VII": tables["V"], "VIII": seconds}, found.left_out
+
+
+def _step_seconds(loaded: Loaded) -> list[Row]:
+    """Return the seconds of a step for each model: of the policy, and of computing each group of metrics.
+
+    What a metric's questions cost the policy, such as the repeats of EV, is in the policy's seconds. A run with
+    ``--vla-metrics`` prints it.
+    """
+    rows: list[Row] = []
+    groups = VLA_UQ.published.tables["VIII"].columns[3:]
+    papers = {entry.name: _group_of(alias) for entry in extensions.metrics().values() for alias in entry.aliases}
+    models: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(loaded.records).items():
+        models.setdefault(model, []).extend(record for record in some if record.steps)
+    for model, records in models.items():
+        seconds: dict[str, list[float]] = {}
+        for record in records:
+            took = {"policy": record.timings.get("policy") or 0.0}
+            for name, value in record.timings.items():
+                group = papers.get(name.removeprefix(METRIC_SECONDS)) if name.startswith(METRIC_SECONDS) else None
+                if group is not None and value is not None:
+                    took[group] = took.get(group, 0.0) + value
+            if len(took) > 1:
+                for group, value in took.items():
+                    seconds.setdefault(group, []).append(value / record.steps)
+        found = [timings(seconds[each]) if len(seconds.get(each, ())) > 1 else None for each in ("policy", *groups)]
+        if any(found):
+            rows += [
+                (model, name, *(each and each[place] for each in found)) for place, name in enumerate(("mean", "sd"))
+            ]
+    return rows
+
+
+def _group_of(alias: str) -> str:
+    """Return the column of Table VIII for a metric's name in the paper, such as ``A-PI``."""
+    group = alias.partition("-")[0]
+    return "AI" if group == "A" else group
 
 
 def _effect_cell(effect: Discrimination | None) -> b.Cell:

@@ -20,6 +20,7 @@ from pytest_vla.language.published import SUITE, cell_counts, csv_of, find_csv, 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, THRESHOLDS, USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.language import (
+    OWN,
     LanguageGroup,
     Paraphrases,
     Scored,
@@ -326,7 +327,10 @@ def _results(
         source = compared.source
         known = scored(measured, compared.similarities, source.backend)
         paraphrases = measure_paraphrases(known, alpha)
-        if subject.suite == SUITE:
+        own = sum(record.variation.get("parameters", {}).get("texts") == OWN for record in measured)
+        if own:
+            left_out.append(f"{counted(own, 'episode')} with texts of your own, which are not in LIBERO-Para's list")
+        elif subject.suite == SUITE:
             of_whole_list = of_list(known, alpha, cell_counts(), len(numbered_tasks()))
             left_out += _no_total(known, of_whole_list is None)
     else:

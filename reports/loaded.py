@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,7 @@ class Loaded:
         unfinished: of runs that have not run all that was planned, what to say of them, by run's name.
         samples: what ran of those that time has ended, by run's name.
         logs: of imported runs, the path of the log, by run's name.
+        gpus: how many GPUs a run's ``--vla-device`` names, by run's name; runs whose device is not known are not in it.
     """
 
     records: tuple[Record, ...]
@@ -44,6 +47,7 @@ class Loaded:
     unfinished: dict[str, str]
     samples: dict[str, TimeLimitSample] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
+    gpus: dict[str, int] = field(default_factory=dict)
 
     def trajectory(self, record: Record) -> Trajectory | None:
         """Return a record's trajectory, or None if it has none. Raises VlaError if it cannot be read."""
@@ -87,7 +91,42 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
         {run.name: _unfinished(run) for run, _ in ordered if run.done < run.planned},
         {run.name: sample for run, _ in ordered if (sample := sample_of(run)) is not None},
         {run.name: str(run.invocation["log"]) for run, _ in ordered if "log" in run.invocation},
+        {run.name: gpus for run, _ in ordered if (gpus := _gpus(run)) is not None},
     )
+
+
+def _gpus(run: Run) -> int | None:
+    """Return the number of GPUs that a run named, or None if its device was chosen automatically or is a server's."""
+    settings = run.invocation.get("settings")
+    devices = settings.get("device") if isinstance(settings, dict) else None
+    devices = [devices] if isinstance(devices, str) else devices
+    if not isinstance(devices, list) or not devices or "auto" in devices or "://" in run.model:
+        return None
+    return sum(str(device).startswith("cuda") for device in devices)
+
+
+def gpu_hours(records: Sequence[Record], loaded: Loaded) -> float | None:
+    """Return the hours in which an episode of these records ran, times the GPUs of its run; None if one is not known.
+
+    Episodes that ran at the same time share a run's GPUs, and pauses between them cost none.
+    """
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        wall = record.timings.get("wall")
+        if record.run not in loaded.gpus or wall is None:
+            return None
+        begin = datetime.fromisoformat(record.started).timestamp()
+        spans.setdefault(record.run, []).append((begin, begin + wall))
+    return sum(loaded.gpus[run] * _covered(some) for run, some in spans.items()) / 3600
+
+
+def _covered(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the length of the union of spans."""
+    whole, reached = 0.0, -inf
+    for begin, end in sorted(spans):
+        whole += max(end - max(begin, reached), 0.0)
+        reached = max(reached, end)
+    return whole
 
 
 def _unfinished(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""A paper's tables: one's own models in its layout, beside the rows that it prints; and its numbers, recomputed.
+"""A paper's tables and figures: own models beside the rows that it prints; and its numbers, recomputed.
 
 A paper is declared by a TOML file (see ``suites/libero_para/published.toml``), by a function that gives rows of records
 for its tables, and by functions that recompute its numbers. Layout, marking, order and formats are the same for all.
@@ -8,25 +8,42 @@ import argparse
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import combinations, pairwise
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_vla import extensions
 from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
-from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Medium, Sentence, Table, notes
+from pytest_vla.reports.blocks import (
+    NONE,
+    Block,
+    Cell,
+    Column,
+    MarkedNumber,
+    Medium,
+    PageDrawing,
+    Sentence,
+    Table,
+    notes,
+)
+from pytest_vla.reports.figures import FIGURE_KINDS, FigureKind, FigureRow, PaperFigure, figure_png
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section
 from pytest_vla.reports.text import first_few
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.text import counted, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Row = tuple[Cell, ...]
 Rows = Mapping[str, Sequence[Row]]
@@ -38,6 +55,9 @@ Verdict = Literal["equals", "differs", "known", "cannot"]
 ROUNDING = 1e-9
 
 PUBLISHED, OWN = "published", "own"
+
+FIGURE, POINTS = "fig", ".points"
+"""What the names of figures begin with, and what the names of their dots' rows end with."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +78,10 @@ class PublishedTable:
         known: why a recomputed number differs, by the number's name or the end of it after a colon.
         missing: why it cannot be made of records; empty if it can.
         run: the command that runs its episodes.
+        draw: how its rows are drawn, if it is a figure.
+        drawn: the columns that are drawn; if empty, all with numbers.
+        points: the columns of a figure's dots, which are rows of their own: the last two are x and y, the first is the
+            panel.
     """
 
     name: str
@@ -73,6 +97,19 @@ class PublishedTable:
     known: Mapping[str, str] = field(default_factory=dict)
     missing: str = ""
     run: str = ""
+    draw: FigureKind | Literal[""] = ""
+    drawn: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a reader of the paper calls it, such as ``Table 3`` or ``Fig. 7``; `name` is ``3`` or ``fig7``."""
+        return f"Fig. {self.name[len(FIGURE) :]}" if self.is_figure else f"Table {self.name}"
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether it is a figure."""
+        return self.name.startswith(FIGURE)
 
     def column(self, name: str) -> Column:
         """Return the column of numbers with a title."""
@@ -81,9 +118,10 @@ class PublishedTable:
 
     def is_named(self, text: str) -> bool:
         """Whether a text names it, or one of its numbers."""
-        first, _, last = self.name.partition("-")
+        text, name = _plain_name(text), _plain_name(self.name)
+        first, _, last = name.partition("-")
         inside = last.isdigit() and text.isdigit() and int(first) <= int(text) <= int(last)
-        return inside or text.lower() == self.name.lower()
+        return inside or text == name
 
     def numbers(self) -> Iterator[tuple[str, dict[str, Cell]]]:
         """Yield the printed rows: their names, joined, and their numbers by column."""
@@ -185,8 +223,15 @@ def _published_table(name: str, given: Mapping[str, Any]) -> PublishedTable:
     if wide := next((row for row in rows if len(row) > len(columns)), None):
         raise ValueError(f"table {name}: {wide} has more cells than the {len(columns)} columns")
     padded = tuple((*row, *(None,) * (len(columns) - len(row))) for row in rows)
-    texts = {key: tuple(given.get(key, ())) for key in ("ranks", "beside")}
+    texts = {key: tuple(given.get(key, ())) for key in ("ranks", "beside", "drawn", "points")}
+    if (draw := given.get("draw", "")) not in ("", *FIGURE_KINDS):
+        raise ValueError(f"table {name}: draw is {draw!r}, expected one of {', '.join(FIGURE_KINDS)}")
     return PublishedTable(name, **{**given, **texts, "columns": columns, "rows": padded})
+
+
+def _plain_name(text: str) -> str:
+    """Return a name of a table or figure in one form: ``Fig. 7``, ``figure7`` and ``fig7`` are the same."""
+    return re.sub(r"^fig(ure)?\.?\s*", FIGURE, re.sub(r"^table\s*", "", text.strip().lower()))
 
 
 def printed(row: Mapping[str, Cell], column: str) -> float:
@@ -223,7 +268,8 @@ def tables_named(name: str, text: str | None, known: Mapping[str, PublishedTable
     found = [table for table in known.values() if text is None or table.is_named(text)]
     if not found:
         raise VlaError(
-            f"{name}: there is no table {printable(repr(text)[:80])} here. Tables: {', '.join(known) or 'none'}"
+            f"{name}: there is no table or figure {printable(repr(text)[:80])} here. Known: "
+            f"{', '.join(known) or 'none'}"
         )
     return found
 
@@ -247,25 +293,76 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         )
     tables = tables_named(f"--paper={name}", options.table, paper.published.tables)
     if options.table is not None and all(each.missing for each in tables):
-        raise VlaError(f"Table {tables[0].name} of {name} is not available: {tables[0].missing}")
-    rows, left_out = paper.rows(loaded, options)
+        raise VlaError(f"{tables[0].label} of {name} is not available: {tables[0].missing}")
+    loaded, unequal = _comparable(loaded)
+    rows, further = paper.rows(loaded, options)
+    left_out = [*unequal, *further]
     if not any(rows.get(each.name) for each in tables):
-        what = "its tables" if options.table is None else f"Table {options.table}"
+        what = "its tables" if options.table is None else tables[0].label
         run = dict.fromkeys(each.run for each in tables if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
-    made = [(table, _joined(table, rows.get(table.name, ()))) for table in tables if not table.missing]
+    made = [
+        Made(table, _joined(table, rows.get(table.name, ())), list(map(tuple, rows.get(table.name + POINTS, ()))))
+        for table in tables
+        if not table.missing
+    ]
+    figures = {f"{name}-{each.table.name}": each for each in made if each.table.draw and _figure(each).panels}
     shown = {"name": name, "source": paper.published.source, "left_out": list(left_out)}
     return Section(
         lambda: _blocks(entry, paper.published, tables, made, left_out, bool(getattr(options, "intervals", False))),
-        {"paper": {**shown, "tables": [_as_json(*each) for each in made]}},
+        {"paper": {**shown, "tables": [table for each in made for table in _as_json(each)]}},
         {},
+        lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
 
 
-Made = tuple[PublishedTable, list[tuple[str, Row]]]
-"""A table, and its rows in their order, each with `PUBLISHED` or `OWN`."""
+def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Return records whose models stay apart by digest and have the same cases of each suite, and notes on the others.
+
+    Elsewhere two versions of a policy have one name as long as no case was run by both.
+    """
+    digests: dict[str, set[str]] = {}
+    for record in loaded.records:
+        if record.policy_digest:
+            digests.setdefault(record.policy, set()).add(record.policy_digest)
+    records = [
+        replace(record, policy=f"{record.policy} (policy {record.policy_digest[:8]})")
+        if record.policy_digest and len(digests[record.policy]) > 1
+        else record
+        for record in loaded.records
+    ]
+    suites: dict[str, dict[str, set[str]]] = {}
+    for (model, suite), some in by_model(records).items():
+        suites.setdefault(suite, {})[model] = {record.case for record in some}
+    found, shared = [], {}
+    for suite, models in suites.items():
+        both = set.intersection(*models.values())
+        if not both:
+            found.append(f"{suite}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
+        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
+            left = ", ".join(f"{number} of {model}" for model, number in others.items())
+            told = counted(len(both), "case")
+            found.append(f"{suite}: models are compared on the {told} that all of them have; left out: {left}")
+            shared[suite] = both
+    kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
+    return replace(loaded, records=tuple(kept)), found
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table with the rows of records beside those that are printed.
+
+    Attributes:
+        table: what the paper has.
+        rows: in their order, each with `PUBLISHED` or `OWN`.
+        points: of a figure's dots.
+    """
+
+    table: PublishedTable
+    rows: list[tuple[str, Row]]
+    points: list[Row]
 
 
 def _joined(table: PublishedTable, own: Iterable[Row]) -> list[tuple[str, Row]]:
@@ -301,7 +398,8 @@ def _blocks(
         f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are from your runs"
     )
     yield from notes(left_out)
-    for table, rows in made:
+    for each in made:
+        table, rows = each.table, each.rows
         columns = (
             *map(Column, table.columns[: table.names]),
             Column("from"),
@@ -311,7 +409,20 @@ def _blocks(
             (*row[: table.names], mark, *(cell if with_intervals else _plain(cell) for cell in row[table.names :]))
             for mark, row in rows
         )
-        yield Table(f"Table {table.name}. {table.title}", columns, cells, f"table-{table.name}", names=table.names + 1)
+        anchor = table.name if table.is_figure else f"table-{table.name}"
+        if rows:
+            yield Table(f"{table.label}. {table.title}", columns, cells, anchor, names=table.names + 1)
+        else:
+            yield Sentence(f"{table.label}. {table.title}", is_apart=True)
+        if table.draw and _figure(each).panels:
+            yield PageDrawing(partial(_drawn, each), name=f"{entry.name}-{table.name}")
+        if each.points:
+            dots = (*map(Column, table.points[:-2]), *map(table.column, table.points[-2:]))
+            yield Table(
+                f"{table.label}: dots", dots, tuple(each.points), anchor + POINTS, len(dots) - 2, medium="files"
+            )
+        if crossings := list(_crossings(table, rows)):
+            yield Sentence(f"Lines cross: {'; '.join(crossings)}")
         if changes := list(_rank_changes(table, rows)):
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
@@ -319,7 +430,56 @@ def _blocks(
                 f"no record of these runs belongs to this table. Run its episodes: {table.run}", is_note=True
             )
     for number, table in enumerate(each for each in tables if each.missing):
-        yield Sentence(f"Table {table.name}: not available: {table.missing}", is_apart=not number)
+        yield Sentence(f"{table.label}: not available: {table.missing}", is_apart=not number)
+
+
+def _drawn(made: Made) -> "Markup":
+    from pytest_vla.reports.html.svg import figure_drawing
+
+    return figure_drawing(_figure(made))
+
+
+def _figure(made: Made) -> PaperFigure:
+    """Return what a figure is drawn of: its rows' numbers with the intervals of records, or its dots."""
+    table, title = made.table, f"{made.table.label}. {made.table.title}"
+    if table.points:
+        rows = [_figure_row(str(row[0]), " x ".join(map(str, row[1:-2])), row[-2:]) for row in made.points]
+        return PaperFigure("points", title, table.points[-2:], tuple(rows))
+    columns = table.drawn or table.columns[table.names :]
+    places = [table.columns.index(column) for column in columns]
+    rows = []
+    for mark, row in made.rows:
+        names = [*map(str, row[: table.names])]
+        own = " (own)" if mark == OWN else ""
+        if len(names) > 1 and table.draw != "lines":
+            panel, name = names[0] + own, ": ".join(names[1:])
+        else:
+            panel, name = "", ", ".join(names) + own
+        rows.append(_figure_row(panel, name, [row[place] for place in places]))
+    assert table.draw, table.name
+    return PaperFigure(table.draw, title, tuple(columns), tuple(rows))
+
+
+def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:
+    return FigureRow(panel, name, tuple(map(_number, cells)), tuple(getattr(cell, "interval", None) for cell in cells))
+
+
+def _crossings(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterator[str]:
+    """Yield the pairs of a figure's lines that change their order, and between which columns."""
+    if table.draw != "lines":
+        return
+    columns = table.drawn or table.columns[table.names :]
+    places = [table.columns.index(column) for column in columns]
+    lines = [(", ".join(map(str, row[: table.names])), [_number(row[place]) for place in places]) for _, row in rows]
+    for (one, mine), (other, others) in combinations(lines, 2):
+        apart = [
+            (column, first - second)
+            for column, first, second in zip(columns, mine, others, strict=True)
+            if first is not None and second is not None and first != second
+        ]
+        for (before, least), (after, most) in pairwise(apart):
+            if (least < 0) != (most < 0):
+                yield f"{one} and {other} between {before} and {after}"
 
 
 def _plain(cell: Cell) -> Cell:
@@ -339,11 +499,18 @@ def _rank_changes(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Ite
             yield f"{row[0]} {first} -> {second}"
 
 
-def _as_json(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
+def _as_json(made: Made) -> Iterator[dict[str, Any]]:
+    table = made.table
+    yield _table_json(table.name, table.title, table.columns, made.rows)
+    if made.points:
+        yield _table_json(table.name + POINTS, table.title, table.points, [(OWN, row) for row in made.points])
+
+
+def _table_json(name: str, title: str, columns: Sequence[str], rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
     return {
-        "table": table.name,
-        "title": table.title,
-        "columns": list(table.columns),
+        "table": name,
+        "title": title,
+        "columns": list(columns),
         "rows": [
             {
                 "from": mark,

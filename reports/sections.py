@@ -58,7 +58,7 @@ def make_sections(loaded: Loaded, options: argparse.Namespace, format: str) -> t
     Args:
         loaded: the records.
         options: of ``pytest-vla report``.
-        format: ``terminal``, ``json``, ``png``, ``html``, ``csv`` or ``latex``.
+        format: ``terminal``, ``json``, ``png``, ``svg``, ``html``, ``csv`` or ``latex``.
 
     Raises:
         VlaError: a built-in section raised it: the options or the records are at fault.

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.sections import Named, Section
+    from pytest_vla.reports.sections import Named
 
 # Heavy imports are inside the functions, so that --help is fast.
 
-FORMATS = ("terminal", "json", "png", "html", "csv", "latex")
+FORMATS = ("terminal", "json", "png", "svg", "html", "csv", "latex")
+IN_FOLDERS = ("png", "svg")
+"""Formats with a file for each picture."""
+
 ENDINGS = {
     ".json": "json",
     ".txt": "terminal",
@@ -61,7 +64,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         f"Sections, for each model (its --vla-model text) and suite: {further}. For each case the first complete "
         "record counts (docs: What counts). JSON has only the keys with data: a model without other instructions has "
-        "no language section. png needs matplotlib: pip install 'pytest-vla[report]'."
+        "no language section. png needs matplotlib: pip install 'pytest-vla[report]'; svg needs nothing."
     )
     parser.add_argument(
         "which",
@@ -73,14 +76,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="format to write; csv and latex have the tables (default: by the ending of FILE, or terminal)",
+        help="format to write; csv and latex have the tables, png and svg the pictures (default: by the ending of "
+        "FILE, or terminal)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png (default: the "
-        "current one), or for one csv or latex file a table (default: standard output)",
+        help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png and svg (default: "
+        "the current one), or for one csv or latex file a table (default: standard output)",
     )
     parser.add_argument(
         "--section",
@@ -97,11 +101,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--paper",
         metavar="NAME",
-        help=f"print a paper's tables, with the runs' models beside the published ones: {papers}; adds "
+        help=f"print a paper's tables and figures, with the runs' models beside the published ones: {papers}; adds "
         "--section=paper (default: none)",
     )
     parser.add_argument(
-        "--table", metavar="N", help="for --paper: one of its tables, such as 3 (default: all, and which are missing)"
+        "--table",
+        metavar="N",
+        help="for --paper: one of its tables or figures, such as 3 or fig7 (default: all, and which are missing)",
     )
     parser.add_argument(
         "--intervals", action="store_true", help="for --paper: with 95%% confidence intervals (default: without)"
@@ -273,7 +279,7 @@ def run(options: argparse.Namespace) -> None:
         if sections and format in ("csv", "latex"):
             _write_tables(named, format, options.output)
         elif sections:
-            _write(sections, loaded, format, options.output)
+            _write(named, loaded, format, options.output)
     except VlaError as error:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
@@ -381,15 +387,19 @@ def _policies(
     return policy_of
 
 
-def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
+def _write(named: "Sequence[Named]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
     from pytest_vla.reports.sections import notes_of, report_table, section_lines
     from pytest_vla.reports.text import wrapped
     from pytest_vla.util.files import whole_file
 
-    if format == "png":
-        drawn = {name: picture for section in sections for name, picture in section.pictures().items()}
-        for file in write_pictures(drawn, output or Path()):
+    sections = [section for _, section in named]
+    if format in IN_FOLDERS:
+        if format == "svg":
+            drawn = _svg_files(named)
+        else:
+            drawn = {name: picture for section in sections for name, picture in section.pictures().items()}
+        for file in write_pictures(drawn, output or Path(), format):
             print(file)
         return
     if format == "json":
@@ -404,6 +414,26 @@ def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output:
         stream.write(f"{text}\n".encode())
 
 
+def _svg_files(named: "Sequence[Named]") -> dict[str, bytes]:
+    """Return the drawings of a page that are SVG, by the names of their files."""
+    import re
+
+    from pytest_vla.reports.blocks import PageDrawing
+    from pytest_vla.reports.html.parts import page_style
+    from pytest_vla.reports.html.svg import standalone
+
+    found: dict[str, bytes] = {}
+    for entry, section in named:
+        drawings = [block for block in section.blocks() if isinstance(block, PageDrawing)]
+        for number, block in enumerate(drawings, 1):
+            # A block may have several, side by side.
+            parts = re.findall(r"<svg .*?</svg>", str(block.draw()), re.DOTALL)
+            for part, drawn in enumerate(parts, 1):
+                name = (block.name or f"{entry.name}-{number}") + f"-{part}" * (len(parts) > 1)
+                found[name] = standalone(drawn, page_style())
+    return found
+
+
 def format_of(named: str | None, output: Path | None) -> str:
     """Return the one of `FORMATS` to write, after checking that the output can be written.
 
@@ -414,14 +444,15 @@ def format_of(named: str | None, output: Path | None) -> str:
     Raises:
         VlaError: the ending is unknown, or the file or folder cannot be written.
     """
-    if output is None or (str(output) == "-" and named != "png"):
+    if output is None or (str(output) == "-" and named not in IN_FOLDERS):
         return named or "terminal"
     ending = output.suffix.lower()
-    if named == "png" or (named is None and ending == ".png"):
-        if ending == ".png" and not output.is_dir():
-            raise VlaError(f"-o {output}: there are several pictures. Give a folder: --format=png -o FOLDER")
+    if named in IN_FOLDERS or (named is None and ending[1:] in IN_FOLDERS):
+        format = named or ending[1:]
+        if ending == f".{format}" and not output.is_dir():
+            raise VlaError(f"-o {output}: there are several pictures. Give a folder: --format={format} -o FOLDER")
         _check_folder(output, "pictures are written into a folder")
-        return "png"
+        return format
     if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
         _check_folder(output, f"{named} with a folder has a file for each table")
         return named

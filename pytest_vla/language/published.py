@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
+from math import isnan, nan
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -56,8 +57,8 @@ class PublishedParaphrase:
         batch_idx: number within cell and task.
         instruction: the paraphrase.
         original: the task's own instruction.
-        keyword: published S_K; up to 1.2e-7 above 1.
-        structural: published S_T.
+        keyword: published S_K; up to 1.2e-7 above 1; nan for a text of the user's own.
+        structural: published S_T; nan for a text of the user's own.
     """
 
     object_type: str
@@ -73,6 +74,11 @@ class PublishedParaphrase:
     def key(self) -> tuple[str, str, int, int]:
         """The identity of a row; texts do not identify rows, because 203 repeat a text in another cell."""
         return self.object_type, self.action_type, self.task, self.batch_idx
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a text of the user's own, so that no similarity is published."""
+        return isnan(self.keyword)
 
 
 @dataclass(frozen=True)
@@ -179,9 +185,11 @@ def load_published(file: Path) -> Published:
         content = file.read_bytes()
     except OSError as error:
         raise VlaError(f"{file} cannot be read: {error.strerror}; expected LIBERO-Para's {FILE}") from error
-    lines = _lines(file, content)
+    lines = csv_lines(file, content)
     _, header = next(lines, (0, []))
-    missing = [name for name in (*_COLUMNS, *_SIMILARITIES) if name not in header]
+    # A sheet of own texts (`pytest-vla own-texts`) has no similarities, which are found when they are reported.
+    needed = _COLUMNS if not {*_SIMILARITIES} & {*header} else (*_COLUMNS, *_SIMILARITIES)
+    missing = [name for name in needed if name not in header]
     if missing:
         raise VlaError(f"{file}: no column {', '.join(missing)}; expected LIBERO-Para's {FILE}")
     rows: dict[int, PublishedParaphrase] = {}
@@ -201,6 +209,8 @@ def load_published(file: Path) -> Published:
             raise _refused(
                 file, number, f"eval, types and batch_idx are those of line {first}, expected another batch_idx"
             )
+        if row.is_own:
+            continue
         same = by_texts.setdefault(texts_key(row.original, row.instruction), row)
         if (same.keyword, same.structural) != (row.keyword, row.structural):
             first = places[same.key]
@@ -208,8 +218,8 @@ def load_published(file: Path) -> Published:
     return Published(f"csv {hashlib.sha256(content).hexdigest()[:8]}", tuple(rows.values()), by_key, by_texts)
 
 
-def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Yield the CSV's rows, each with its first line number. Raises VlaError."""
+def csv_lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """Yield a CSV's rows, each with its first line number. Raises VlaError."""
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -282,6 +292,8 @@ def _number(text: Mapping[str, str], name: str, file: Path, line: int, last: int
 
 
 def _similarity(text: Mapping[str, str], name: str, file: Path, line: int) -> float:
+    if name not in text:
+        return nan
     try:
         value = float(text[name])
     except ValueError:

@@ -367,6 +367,21 @@ def agreement(
     return LabelAgreement(one, other, n, observed, (observed - by_chance) / (1 - by_chance) if by_chance < 1 else None)
 
 
+def gwet_ac1(pairs: Sequence[tuple[bool, bool]]) -> float:
+    """Compute the agreement of two raters' yes and no beyond chance: AC1, 1 for equal answers, 0 for chance.
+
+    Cohen's kappa is low if nearly all answers are yes; AC1 is not (Gwet 2008, British Journal of Mathematical and
+    Statistical Psychology 61, 29-48). LIBERO-Para reports it for its texts.
+
+    Args:
+        pairs: (n, 2), the answers of both raters, at least one pair.
+    """
+    observed = sum(one == other for one, other in pairs) / len(pairs)
+    share = sum(one + other for one, other in pairs) / (2 * len(pairs))
+    by_chance = 2 * share * (1 - share)
+    return (observed - by_chance) / (1 - by_chance)
+
+
 @dataclass(frozen=True)
 class Labelled:
     """The relation between a metric and labels.

@@ -7,7 +7,7 @@ like these take each task as a cluster. Errors and invalid episodes are in no ra
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import exp, fsum, sqrt
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from pytest_vla.metrics.clustered import (
     rate_interval,
     student_quantile,
 )
+from pytest_vla.metrics.discrimination import correlation_p
 from pytest_vla.metrics.language_grounding import PROBES, GroundingEstimate, Probe
 from pytest_vla.metrics.pride import (
     ACTION_CATEGORIES,
@@ -171,6 +172,12 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
     )
 
 
+OWN = "own"
+"""The parameter ``texts`` of a paraphrase that is the user's, in a cell of LIBERO-Para."""
+
+KEPT_OBJECTS = OBJECT_TYPES[:2]
+"""The types that leave the object's noun as it is: none, and words that are added to it."""
+
 RECURRING = 2
 """Paraphrases and seeds cross where one of either is seen with so many of the other, on the average."""
 
@@ -197,8 +204,44 @@ class LanguageGroup:
 
 
 @dataclass(frozen=True)
+class ObjectGap:
+    """Success in percent where the object's noun is kept and where it is replaced: Fig. 7 of LIBERO-Para.
+
+    Attributes:
+        preserved: object types `KEPT_OBJECTS`.
+        paraphrased: the other object types.
+        difference: the first less the second, in points. Its interval combines the distances of both rates to the ends
+            of their intervals (Newcombe 1998, Statistics in Medicine 17, 873-890).
+    """
+
+    preserved: GroundingEstimate
+    paraphrased: GroundingEstimate
+    difference: GroundingEstimate
+
+
+@dataclass(frozen=True)
+class CellCorrelation:
+    """Pearson's correlation of the mean distance of cells with their success rate: Fig. 16 of LIBERO-Para.
+
+    Attributes:
+        r: -1..1.
+        p: two-sided, by Student's t.
+        n: cells.
+    """
+
+    r: float
+    p: float
+    n: int
+
+
+@dataclass(frozen=True)
 class Paraphrases:
-    """`pytest_vla.metrics.pride.Pride` with intervals; see there."""
+    """`pytest_vla.metrics.pride.Pride` with intervals; see there.
+
+    Attributes:
+        words: by cell, the mean distances 1 - S_K and 1 - S_T.
+        object_gap: None if the episodes have only one of both kinds.
+    """
 
     backend: str
     alpha: float
@@ -209,6 +252,8 @@ class Paraphrases:
     actions: Mapping[str, LanguageGroup]
     categories: Mapping[str, LanguageGroup]
     tasks: Mapping[str, LanguageGroup]
+    words: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    object_gap: ObjectGap | None = None
 
 
 @dataclass(frozen=True)
@@ -280,7 +325,56 @@ def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
             name: _measured(value, only_acts.part(categories[name]), alpha) for name, value in table.categories.items()
         },
         tasks=of(table.tasks, "task"),
+        words={name: _distances([found.outcomes[i] for i in cells[name]]) for name in table.cells},
+        object_gap=object_gap(found),
     )
+
+
+def _distances(outcomes: Sequence[ParaphraseOutcome]) -> tuple[float, float]:
+    return group(outcomes, alpha=1.0).pd, group(outcomes, alpha=0.0).pd
+
+
+def object_gap(found: Scored) -> ObjectGap | None:
+    """Compare paraphrases that keep the object's noun with those that replace it; None without one of both."""
+    kept = [i for i, each in enumerate(found.outcomes) if each.object_type in KEPT_OBJECTS]
+    rest = [i for i, each in enumerate(found.outcomes) if each.object_type not in KEPT_OBJECTS]
+    if not (kept and rest):
+        return None
+    one, other = (_rate_estimate(group(part.outcomes).sr, part, None) for part in map(found.part, (kept, rest)))
+    difference = one.value - other.value
+    intervals = (_gap_interval(one, other, each) for each in ("interval", "tasks_interval"))
+    return ObjectGap(one, other, GroundingEstimate(difference, *intervals))
+
+
+def _gap_interval(one: GroundingEstimate, other: GroundingEstimate, which: str) -> Interval | None:
+    first, second = getattr(one, which), getattr(other, which)
+    if first is None or second is None:
+        return None
+    difference = one.value - other.value
+    below = sqrt((one.value - first[0]) ** 2 + (second[1] - other.value) ** 2)
+    above = sqrt((first[1] - one.value) ** 2 + (other.value - second[0]) ** 2)
+    return max(difference - below, -100.0), min(difference + above, 100.0)
+
+
+def cell_correlation(cells: Sequence[tuple[float, float]]) -> CellCorrelation | None:
+    """Correlate mean distances of cells with success rates; None of under 3 cells, or if either is constant."""
+    import numpy as np
+
+    if len(cells) < 3 or any(len(set(values)) == 1 for values in zip(*cells, strict=True)):
+        return None
+    r = float(np.clip(np.corrcoef(np.array(cells).T)[0, 1], -1.0, 1.0))
+    return CellCorrelation(r, correlation_p(r, len(cells)), len(cells))
+
+
+def sweep_slope(found: Paraphrases) -> float | None:
+    """Return the slope of PRIDE over alpha by least squares, in points from 0 to 1; None of under two numbers.
+
+    Fig. 13 of LIBERO-Para: below 0 if success depends on words more than on structure.
+    """
+    import numpy as np
+
+    known = [(alpha, each.value) for alpha, each in found.sweep.items() if each is not None]
+    return float(np.polyfit([x for x, _ in known], [y for _, y in known], 1)[0]) if len(known) > 1 else None
 
 
 def measure(found: Scored, alpha: float) -> LanguageGroup:

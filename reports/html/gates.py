@@ -14,7 +14,9 @@ from pytest_vla.gate.manifest import Manifest, change_text, manifest_details, ma
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measures import GatedMetric
 from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
+from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
 from pytest_vla.metrics.selection import by_model
+from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
@@ -35,7 +37,7 @@ from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300
-"""Rows of flipped cases at most; further ones are counted."""
+"""Rows of flipped cases at most, over all that are compared; further ones are counted."""
 
 ANCHOR = "comparison"
 
@@ -48,10 +50,10 @@ CommandOf = Callable[[Record], str]
 
 @dataclass(frozen=True)
 class Side:
-    """One of two that are compared.
+    """One of those that are compared.
 
     Attributes:
-        name: the model's, or the run's where both are of one model.
+        name: the model's, or the run's where all are of one model.
         records: of it.
     """
 
@@ -59,8 +61,8 @@ class Side:
     records: tuple[Record, ...]
 
 
-def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
-    """Return two models, else two runs, in the order in which they began; None if there are not two."""
+def sides_of(records: Sequence[Record]) -> tuple[Side, ...]:
+    """Return the models, or the runs of a single model, in the order in which they began."""
     models: dict[str, list[Record]] = {}
     for (model, _), some in by_model(records).items():
         models.setdefault(model, []).extend(some)
@@ -69,44 +71,62 @@ def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
         found = {}
         for record in records:
             found.setdefault(record.run, []).append(record)
-    if len(found) != 2:
-        return None
-    first, second = sorted(found.items(), key=lambda each: min(record.started for record in each[1]))
-    return Side(first[0], tuple(first[1])), Side(second[0], tuple(second[1]))
+    ordered = sorted(found.items(), key=lambda each: min(record.started for record in each[1]))
+    return tuple(Side(name, tuple(some)) for name, some in ordered)
 
 
 def comparison(records: Sequence[Record], command_of: CommandOf) -> PageSection | None:
-    """Return the section, or None if there are not two to compare.
+    """Return the section, or None if there are not two to compare; the first is the reference for all others.
 
     Args:
         records: all of the report.
         command_of: the command that runs one alone.
     """
-    sides = sides_of(records)
-    if sides is None:
+    first, *others = sides_of(records) or (None,)
+    if first is None or not others:
         return None
-    one, other = sides
+    blocks = [_overview([first, *others])] if len(others) > 1 else []
+    for other in others:
+        blocks += _compared(first, other, command_of, MOST_FLIPPED // len(others))
+    return PageSection(ANCHOR, "Side by side", tuple(blocks))
+
+
+def _overview(sides: Sequence[Side]) -> PageBlock:
+    """Return the success of all sides in the cases that each of them has."""
+    places = [_by_case(side.records) for side in sides]
+    shared = set.intersection(*(set(place) for place in places))
+    rows = []
+    for side, place in zip(sides, places, strict=True):
+        rate = success_rate(side.name, [place[key] for key in sorted(shared)], unit_of)
+        cells = (f"{rate.successes}/{rate.counted}", share_text(rate), interval_text(rate), left_out_text(rate))
+        rows.append((side.name, *cells, str(len(place) - len(shared))))
+    head = ("model or run", "success", "rate", "95%, these tasks", "not in the rate", "cases that others lack")
+    caption = f"Success in {counted(len(shared), 'case')} that all {len(sides)} have; each is compared with the first"
+    return block_of("All", tables=(table_of(caption, head, rows),))
+
+
+def _compared(one: Side, other: Side, command_of: CommandOf, most: int) -> Iterator[PageBlock]:
     title = f"{other.name} against {one.name}"
     try:
         judgement = judge(baseline_of(one.records), baseline_of(other.records), Terms(MARGIN, ALPHA, BY))
     except VlaError as error:
-        block = block_of(title, texts=(f"These two cannot be compared: {error}",))
-        return PageSection(ANCHOR, "Side by side", (block,))
-    return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, command_of)))
+        yield block_of(title, texts=(f"These two cannot be compared: {error}",))
+        return
+    yield from _blocks(title, judgement, (one, other), command_of, most)
 
 
 def _blocks(
-    title: str, judgement: GateJudgement, sides: tuple[Side, Side], command_of: CommandOf
+    title: str, judgement: GateJudgement, sides: tuple[Side, Side], command_of: CommandOf, most: int
 ) -> Iterator[PageBlock]:
     one, other = sides
     places = [_by_case(side.records) for side in sides]
     flips = judgement.flips
-    rows = tuple(_flip_row(flip, places, command_of) for flip in flips[:MOST_FLIPPED])
+    rows = tuple(_flip_row(flip, places, command_of) for flip in flips[:most])
     head = ("case", "group", one.name, other.name, "run it again")
     lost = sum(flip.is_lost for flip in flips)
     caption = f"Cases that flipped: {lost} lost, {len(flips) - lost} gained by {other.name}"
     how = "The same cases are compared." if judgement.is_paired else "No case is in both: tasks over other seeds are."
-    more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
+    more = (f"{counted(len(flips) - most, 'more case')} flipped",) * (len(flips) > most)
     nothing = "No case flipped." if judgement.is_paired and not flips else ""
     yield block_of(
         title,

@@ -214,6 +214,11 @@ def page_html(page: Page) -> bytes:
     )
 
 
+def page_style() -> str:
+    """Return the style sheet of pages."""
+    return _read("style.css")
+
+
 def rendered(template: str, styles: Sequence[str], **values: Any) -> bytes:
     """Return a document of one of our templates, UTF-8.
 

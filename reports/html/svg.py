@@ -1,5 +1,6 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.metrics.language_paths import TaskFailures
 from pytest_vla.reports.blocks import NONE, Block, Heading, PageDrawing, Sentence
+from pytest_vla.reports.figures import PALETTE, FigureKind, FigureRow, PaperFigure
 
 _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>')
 _SIZED = Markup(
@@ -220,10 +222,15 @@ def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Marku
 
 def shade(share: float) -> Markup:
     """Return the style of a heat map's cell: a colour that colour-blind readers can order."""
+    return Markup("background:{};color:{}").format(*_shades(share))
+
+
+def _shades(share: float) -> tuple[str, str]:
+    """Return the colours of a heat map's cell, and of the text on it."""
     low, high = (253, 231, 205), (3, 61, 108)
     red, green, blue = (round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
     text = "#fff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#111"
-    return Markup("background:rgb({} {} {});color:{}").format(red, green, blue, text)
+    return f"rgb({red} {green} {blue})", text
 
 
 def heat_table(caption: str, corner: str, names: Iterable[str], rows: Mapping[str, Iterable[Markup]]) -> Markup:
@@ -269,6 +276,177 @@ def _whisker(x: float, interval: tuple[float, float] | None, y_of: Callable[[flo
         return Markup()
     low, high = map(y_of, interval)
     return LINE.format(kind="whisker", x1=x, y1=low, x2=x, y2=high)
+
+
+# Figures of papers, as panels below each other.
+
+_FIGURE_WIDTH, _PANEL_TOP, _PANEL_END = 760.0, 30.0, 12.0
+_RECT = Markup('<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}">{inside}</rect>')
+_TITLE = Markup("<title>{}</title>")
+_COLOURED = Markup('<{tag} fill="{fill}" stroke="{stroke}" {places}>{inside}</{tag}>')
+
+_Panel = tuple[float, Markup]
+"""Its height, and what is drawn."""
+
+
+def figure_drawing(figure: PaperFigure) -> Markup:
+    """Draw a figure of a paper; its numbers stand in the table beside it."""
+    inside, height = TEXT.format(kind="title", x=8, y=16, anchor="start", text=figure.title), 22.0
+    told = []
+    for name, rows in figure.panels.items():
+        tall, drawn = _PANELS[figure.kind](figure, rows)
+        head = TEXT.format(kind="mark", x=8, y=14, anchor="start", text=name) if name else Markup()
+        inside += Markup('<g transform="translate(0 {:.1f})">{}{}</g>').format(height, head, drawn)
+        height += tall
+        told.append(f"{name or 'all'}: {', '.join(row.name for row in rows[:12])}")
+    return drawing("chart figure", _FIGURE_WIDTH, height, f"{figure.title}: {'; '.join(told)}", inside)
+
+
+def standalone(drawn: str, style: str) -> bytes:
+    """Return a drawing of a page as a file of its own, with the page's light colours; `style` is the page's sheet."""
+    colours = dict(re.findall(r"(--[a-z]+):([^;}]+)", style.partition("}")[0]))
+    rules = "".join(re.findall(r"\.chart [^{}]*\{[^{}]*\}", style))
+    css = re.sub(r"var\((--[a-z]+)\)", lambda found: colours[found[1]], rules)
+    css = f"svg{{background:#fff;font-family:sans-serif}}{css}"
+    _, _, width, height = re.findall(r"[-0-9.]+", drawn.partition('viewBox="')[2].partition('"')[0])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+    begin, end, rest = drawn.removeprefix("<svg ").partition(">")
+    return f"{head}{begin}{end}<style>{css}</style>{rest}\n".encode()
+
+
+def _left(rows: Sequence[FigureRow]) -> float:
+    """Return the width of the rows' names."""
+    return 14 + 6.2 * min(max(len(row.name) for row in rows), 40)
+
+
+def _grid_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
+    (low, high), left, tall = figure.span, _left(rows), 22.0
+    wide = (_FIGURE_WIDTH - left - 8) / len(figure.columns)
+    inside = Markup()
+    for place, column in enumerate(figure.columns):
+        x = left + wide * (place + 0.5)
+        inside += TEXT.format(kind="tick", x=x, y=_PANEL_TOP, anchor="middle", text=column[: int(wide / 5.5)])
+    for number, row in enumerate(rows):
+        y = _PANEL_TOP + 6 + tall * number
+        inside += TEXT.format(kind="tick", x=left - 6, y=y + 15, anchor="end", text=row.name)
+        for place, value in enumerate(row.values):
+            if value is None:
+                continue
+            fill, ink = _shades((value - low) / ((high - low) or 1))
+            x, title = left + wide * place, _TITLE.format(f"{row.name}, {figure.columns[place]}: {value:.4g}")
+            inside += _RECT.format(x=x, y=y, width=wide - 1, height=tall - 1, fill=fill, inside=title)
+            text = '<text x="{:.1f}" y="{:.1f}" text-anchor="middle" style="fill:{}">{:.3g}</text>'
+            inside += Markup(text).format(x + wide / 2, y + 15, ink, value)
+    return _PANEL_TOP + 6 + tall * len(rows) + _PANEL_END, inside
+
+
+def _bars_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
+    (low, high), left, thick = figure.span, _left(rows), 12.0
+
+    def x_of(value: float) -> float:
+        return left + (_FIGURE_WIDTH - left - 60) * (value - low) / ((high - low) or 1)
+
+    inside, y = _legend_of(figure.columns), _PANEL_TOP + 6
+    for row in rows:
+        inside += TEXT.format(
+            kind="tick", x=left - 6, y=y + thick * len(row.values) / 2 + 4, anchor="end", text=row.name
+        )
+        for place, (value, interval) in enumerate(zip(row.values, row.intervals, strict=True)):
+            if value is not None:
+                x, end, fill = x_of(min(value, 0)), x_of(max(value, 0)), PALETTE[place % len(PALETTE)]
+                title = _TITLE.format(f"{row.name}, {figure.columns[place]}: {value:.4g}")
+                inside += _RECT.format(x=x, y=y, width=max(end - x, 0.5), height=thick - 1, fill=fill, inside=title)
+                ends = [x_of(each) for each in interval or ()]
+                if ends:
+                    inside += LINE.format(kind="axis", x1=ends[0], y1=y + 5.5, x2=ends[1], y2=y + 5.5)
+                beside = max([end, *ends]) + 4
+                inside += TEXT.format(kind="tick", x=beside, y=y + 9.5, anchor="start", text=f"{value:.3g}")
+            y += thick
+        y += 7
+    inside += LINE.format(kind="axis", x1=x_of(0), y1=_PANEL_TOP + 2, x2=x_of(0), y2=y)
+    return y + _PANEL_END, inside
+
+
+def _lines_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
+    right, last = _FIGURE_WIDTH - _left(rows) - 20, max(len(figure.columns) - 1, 1)
+
+    def x_of(place: float) -> float:
+        return 46 + (right - 60) * place / last
+
+    ticks = {x_of(place): column for place, column in enumerate(figure.columns)}
+    bottom, y_of, inside = _plot(figure, ticks, right)
+    for number, row in enumerate(rows):
+        colour, dash = PALETTE[number % len(PALETTE)], "none" if number < len(PALETTE) else "5 3"
+        dots = [(x_of(place), y_of(value)) for place, value in enumerate(row.values) if value is not None]
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
+        places = Markup('stroke-width="2" stroke-dasharray="{}" points="{}"').format(dash, points)
+        title = _TITLE.format(row.name)
+        inside += _COLOURED.format(tag="polyline", fill="none", stroke=colour, places=places, inside=title)
+        inside += _dots(dots, colour, row.name)
+        # Beside the plot, as lines may lie upon each other.
+        y = _PANEL_TOP + 8 + 15 * number
+        inside += _dots([(right + 12, y)], colour, "")
+        inside += TEXT.format(kind="tick", x=right + 20, y=y + 4, anchor="start", text=row.name)
+    return max(bottom + 28, _PANEL_TOP + 15 * len(rows)) + _PANEL_END, inside
+
+
+def _points_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
+    known = [(row.name, x, y) for row in rows for x, y in [row.values[:2]] if x is not None and y is not None]
+    right, most = _FIGURE_WIDTH - 20, max([1e-9, *(x for _, x, _ in known)]) * 1.05
+
+    def x_of(value: float) -> float:
+        return 46 + (right - 60) * value / most
+
+    bottom, y_of, inside = _plot(figure, {x_of(each): f"{each:.2g}" for each in (0, most / 2, most)}, right)
+    for name, x, y in known:
+        inside += _dots([(x_of(x), y_of(y))], PALETTE[0], f"{name}: {x:.3g}, {y:.4g}")
+    axes = f"{figure.columns[1]} (up) by {figure.columns[0]}"
+    inside += TEXT.format(kind="tick", x=right / 2, y=bottom + 30, anchor="middle", text=axes)
+    return bottom + 36 + _PANEL_END, inside
+
+
+def _plot(
+    figure: PaperFigure, ticks: Mapping[float, str], right: float
+) -> tuple[float, Callable[[float], float], Markup]:
+    """Return the bottom of a plot's area, the function from values to y, and the plot's axes."""
+    (low, high), top, bottom = figure.span, _PANEL_TOP, _PANEL_TOP + 220
+
+    def y_of(value: float) -> float:
+        return bottom - (bottom - top) * (value - low) / ((high - low) or 1)
+
+    inside = Markup()
+    for value in (low, (low + high) / 2, high):
+        inside += LINE.format(kind="grid", x1=40, y1=y_of(value), x2=right, y2=y_of(value))
+        inside += TEXT.format(kind="tick", x=36, y=y_of(value) + 4, anchor="end", text=f"{value:.3g}")
+    for x, text in ticks.items():
+        inside += TEXT.format(kind="tick", x=x, y=bottom + 15, anchor="middle", text=text)
+    return bottom, y_of, inside
+
+
+def _dots(places: Iterable[tuple[float, float]], colour: str, title: str) -> Markup:
+    dot = Markup('cx="{:.1f}" cy="{:.1f}" r="4"')
+    return Markup().join(
+        _COLOURED.format(tag="circle", fill=colour, stroke="none", places=dot.format(x, y), inside=_TITLE.format(title))
+        for x, y in places
+    )
+
+
+def _legend_of(names: Sequence[str]) -> Markup:
+    """Draw the colours of bars, if there are several, at the right."""
+    inside, x = Markup(), _FIGURE_WIDTH - 8
+    for place, name in reversed([*enumerate(names)] if len(names) > 1 else []):
+        x -= 6.2 * len(name) + 22
+        inside += _RECT.format(x=x, y=5, width=10, height=10, fill=PALETTE[place % len(PALETTE)], inside="")
+        inside += TEXT.format(kind="tick", x=x + 14, y=14, anchor="start", text=name)
+    return inside
+
+
+_PANELS: Mapping[FigureKind, Callable[[PaperFigure, Sequence[FigureRow]], _Panel]] = {
+    "bars": _bars_panel,
+    "grid": _grid_panel,
+    "lines": _lines_panel,
+    "points": _points_panel,
+}
 
 
 Found = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """LIBERO-Para's extension: its list of paraphrases, and the import of its evaluation's logs."""
 
-from pytest_vla.entries import ImporterEntry, ListEntry, PaperEntry
+from pytest_vla.entries import CommandEntry, ImporterEntry, ListEntry, PaperEntry
 
 _HERE = "pytest_vla.suites.libero_para"
 
@@ -19,6 +19,12 @@ def pytest_vla_importers() -> list[ImporterEntry]:
             "libero-para", "a folder of LIBERO-Para's eval0.json to eval9.json", f"{_HERE}.import_log:IMPORTER"
         )
     ]
+
+
+def pytest_vla_commands() -> list[CommandEntry]:
+    """Return the command ``pytest-vla own-texts``."""
+    about = "check your own paraphrases, put them into LIBERO-Para's cells, and compute two raters' agreement"
+    return [CommandEntry("own-texts", about, f"{_HERE}.own_texts:COMMAND")]
 
 
 def pytest_vla_papers() -> list[PaperEntry]:

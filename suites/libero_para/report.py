@@ -1,9 +1,11 @@
 """LIBERO-Para's tables of one's own models, and its printed numbers recomputed from its published files."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import (
@@ -17,15 +19,24 @@ from pytest_vla.language.published import (
     numbered_tasks,
 )
 from pytest_vla.metrics.failure_types import THRESHOLDS
+from pytest_vla.metrics.language import CellCorrelation, Paraphrases, cell_correlation, sweep_slope, types_of
 from pytest_vla.metrics.language_paths import FailureTypeSummary, ModelResults
-from pytest_vla.metrics.pride import ParaphraseOutcome, PrideGroup, group, grouped, pride_table
+from pytest_vla.metrics.pride import (
+    ACTION_TYPES,
+    OBJECT_TYPES,
+    ParaphraseOutcome,
+    PrideGroup,
+    group,
+    grouped,
+    pride_table,
+)
 from pytest_vla.metrics.rates import percent
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports.blocks import Cell, rate_cell
 from pytest_vla.reports.language import make_report
-from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.loaded import Loaded, gpu_hours
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.suites.libero_para.variations import (
     ParaEpisode,
@@ -34,6 +45,7 @@ from pytest_vla.suites.libero_para.variations import (
     published_outcomes,
     read_para_log,
 )
+from pytest_vla.util.text import counted
 
 GOAL = "libero_goal"
 """The suite whose instructions are paraphrased."""
@@ -44,29 +56,123 @@ SEEDS = 5
 TENTH = 0.05
 """By how much a number that is printed to a tenth may be off."""
 
+TypePair = tuple[str, str]
+"""An object type and an action type."""
+
 
 def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables 2, 3, 4 and 16 of the records' models, and notes; the failure types are by the paper's tau."""
+    """Return tables and figures of the records' models, and notes; the failure types are by the paper's tau."""
     csv = csv_of(options.data)
     report = make_report(loaded, options.alpha, csv, options.backend, options.failure_algorithm, "paper")
     goal = _goal_rates(loaded)
-    tables: dict[str, list[Row]] = {"2": [], "3": [], "4": [], "16": []}
+    tables: dict[str, list[Row]] = defaultdict(list)
     left_out = []
-    for each in report.models if report is not None else ():
-        if each.suite != SUITE or each.paraphrases is None:
+    models = [each for each in (report.models if report is not None else ()) if each.suite == SUITE]
+    found = {each.model: each.paraphrases for each in models if each.paraphrases is not None}
+    tables["fig6"], more = _average_grid(found)
+    left_out += more
+    for name, of in _DISTANCES.items():
+        tables[name] = _distance_grids(found, of)
+    tables["11"], more = _hours(loaded)
+    left_out += more
+    for each in models:
+        if each.paraphrases is None:
             continue
         # Nothing here is about whether a policy listens.
         left_out += [f"{each.model}: {text}" for text in each.left_out if not text.startswith("listening score")]
         whole = each.paraphrases.overall
         tables["2"].append(_drop(each, goal.get(each.model) or each.benign))
         tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
+        for name, row in _figure_rows(each.model, each.paraphrases):
+            tables[name].append(row)
         if each.failures is not None:
             tables["4"].append(_types(each.model, each.failures))
             levels = [each.failures.levels[name] for name in THRESHOLDS]
             tables["16"].append((each.model, *(one.near for one in levels), *(one.far for one in levels)))
+            tables["fig19"] += _types_by_cell(each.model, each.failures, loaded)
             if each.failures.undefined.value:
                 left_out.append(f"{each.model}: {each.failures.undefined.value:.1f}% of episodes have no failure type")
     return tables, left_out
+
+
+_DISTANCES: Mapping[str, Callable[[Paraphrases, TypePair], float]] = {
+    "fig5": lambda found, cell: found.cells[cell].pd.value,
+    "fig10": lambda found, cell: found.words[cell][1],
+    "fig11": lambda found, cell: found.words[cell][0],
+}
+"""What each grid of distances shows of a cell: PD, 1 - S_T, 1 - S_K."""
+
+
+def _figure_rows(model: str, found: Paraphrases) -> Iterator[tuple[str, Row]]:
+    if found.object_gap is not None:
+        yield "fig7", (model, found.object_gap.preserved, found.object_gap.paraphrased, found.object_gap.difference)
+    yield "fig13", (model, *found.sweep.values(), sweep_slope(found))
+    points = [(cell.pd.value, cell.sr.value) for cell in found.cells.values()]
+    if (correlation := cell_correlation(points)) is not None:
+        yield "fig16", (model, correlation.r, correlation.p, correlation.n)
+        for kinds, cell in found.cells.items():
+            yield "fig16.points", (model, *kinds, cell.pd.value, cell.sr.value)
+
+
+def _average_grid(models: Mapping[str, Paraphrases]) -> tuple[list[Row], list[str]]:
+    """Return the success of each cell, averaged over the models that have it, and a note on cells that some lack."""
+    rates: dict[TypePair, list[float]] = {}
+    for found in models.values():
+        for cell, each in found.cells.items():
+            rates.setdefault(cell, []).append(each.sr.value)
+    if not rates:
+        return [], []
+    few = sum(len(some) < len(models) for some in rates.values())
+    notes = [f"Fig. 6: {counted(few, 'cell')} averaged over a part of the models only, as others have no episode there"]
+    return _grid(f"mean of {counted(len(models), 'model')}", {cell: fmean(some) for cell, some in rates.items()}), (
+        notes * bool(few)
+    )
+
+
+def _distance_grids(models: Mapping[str, Paraphrases], of: Callable[[Paraphrases, TypePair], float]) -> list[Row]:
+    """Return a grid of distances for each set of texts: models that had the same texts have one in common."""
+    grids: dict[tuple[tuple[TypePair, float], ...], list[str]] = {}
+    for model, found in models.items():
+        grids.setdefault(tuple((cell, round(of(found, cell), 9)) for cell in found.cells), []).append(model)
+    return [row for values, names in grids.items() for row in _grid(", ".join(names), dict(values))]
+
+
+def _grid(name: str, values: Mapping[TypePair, float]) -> list[Row]:
+    """Return a row for each action type, with a number for each object type."""
+    return [(name, action, *(values.get((kind, action)) for kind in OBJECT_TYPES)) for action in ACTION_TYPES]
+
+
+def _types_by_cell(model: str, failures: FailureTypeSummary, loaded: Loaded) -> Iterator[Row]:
+    """Yield the shares of near and far failures for each object type and each action type, by tau = max."""
+    types = {record.case: types_of(record) for record in loaded.records if record.suite == SUITE}
+    ends: dict[tuple[str, str], Counter[str]] = {}
+    for task in failures.tasks:
+        levels = ("",) * task.failures if task.types.judgement is None else task.types.judgement.levels["max"]
+        for case, end in (
+            *((case, "SR") for case in task.success_cases),
+            *zip(task.failure_cases, levels, strict=True),
+        ):
+            for axis, kind in zip(("object", "action"), types.get(case, ("", "")), strict=True):
+                ends.setdefault((axis, kind), Counter())[end] += 1
+    for axis, kinds in (("object", OBJECT_TYPES), ("action", ACTION_TYPES)):
+        for kind in kinds:
+            if some := ends.get((axis, kind)):
+                near, far, whole = some["near"], some["far"], some.total() / 100
+                share = 100 * far / (near + far) if near + far else None
+                yield model, axis, kind, some["SR"] / whole, near / whole, far / whole, share
+
+
+def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
+    """Return the GPU hours of each model's episodes, and a note on those of whom they are not known."""
+    rows: list[Row] = []
+    unknown = []
+    for (model, suite), some in by_model(loaded.records).items():
+        if suite == SUITE:
+            hours = gpu_hours(some, loaded)
+            rows.append((model, len(some), hours))
+            unknown += [model] * (hours is None)
+    note = "Table 11: no GPU hours, as the run's --vla-device names no device, or a server or a log has the policy: "
+    return rows, [note + ", ".join(unknown)] if unknown else []
 
 
 def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
@@ -94,6 +200,25 @@ def _types(model: str, failures: FailureTypeSummary) -> Row:
 # What it prints, recomputed.
 
 
+def _object_gaps(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
+    for model, row in published.tables["fig7"].numbers():
+        if isinstance(row["preserved"], int | float):
+            found = printed(row, "preserved") - printed(row, "paraphrased")
+            yield Check(f"{model}: difference", printed(row, "difference"), found, 3 * TENTH)
+
+
+def _correlations(published: PublishedPaper, data: Path | None) -> Iterator[Check]:
+    """Correlate the cells of a published log, if there is one of a model of the figure."""
+    logs = _logs(_csv(data))
+    for name, row in published.tables["fig16"].numbers():
+        for model, (seeds, tasks, _, found) in logs.items():
+            if name.lower() == model.lower() and found is not None:
+                check = Check(f"{name}: r", printed(row, "r"), found.r, 0.00005)
+                why = f"the log has {tasks} of 10 tasks and {seeds} of {SEEDS} seeds, and gives {found.r:.4f}"
+                whole = (seeds, tasks) == (SEEDS, len(numbered_tasks()))
+                yield check if whole else replace(check, found=None, why=why)
+
+
 def _drops(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
     for model, row in published.tables["2"].numbers():
         yield Check(f"{model}: drop", printed(row, "drop"), printed(row, "Para") - printed(row, "Goal"), 3 * TENTH)
@@ -110,7 +235,7 @@ def _overestimations(published: PublishedPaper, data: Path | None) -> Iterator[C
     except VlaError as error:
         yield Check("SR and PRIDE from a log", None, None, why=str(error))
         return
-    for model, (seeds, tasks, of_log) in logs.items():
+    for model, (seeds, tasks, of_log, _) in logs.items():
         whole = (seeds, tasks) == (SEEDS, len(numbered_tasks()))
         numbers = {"SR": of_log.sr, "PRIDE": of_log.pride, "overestimation": of_log.overestimation}
         for name, row in published.tables["3"].numbers():
@@ -127,8 +252,8 @@ def _csv(data: Path | None) -> Path:
     return found
 
 
-def _logs(csv: Path) -> dict[str, tuple[int, int, PrideGroup]]:
-    """Return by model the number of seeds and tasks, and the scores, of the logs beside the CSV.
+def _logs(csv: Path) -> dict[str, tuple[int, int, PrideGroup, CellCorrelation | None]]:
+    """Return by model the number of seeds and tasks, the scores and the correlation, of the logs beside the CSV.
 
     Raises:
         VlaError: there is none, or one cannot be read.
@@ -142,7 +267,9 @@ def _logs(csv: Path) -> dict[str, tuple[int, int, PrideGroup]]:
     for model, logs in models.items():
         episodes = [each for _, some in logs for each in some]
         table = pride_table(published_outcomes(episodes, published, "published"))
-        found[model] = len({seed for seed, _ in logs}), len({each.task for each in episodes}), table.overall
+        correlation = cell_correlation([(cell.pd, cell.sr) for cell in table.cells.values()])
+        seeds, tasks = {seed for seed, _ in logs}, {each.task for each in episodes}
+        found[model] = len(seeds), len(tasks), table.overall, correlation
     return found
 
 
@@ -207,6 +334,8 @@ PAPER = Paper(
         "4": _failure_types,
         "8": _cells,
         "16": _thresholds,
+        "fig7": _object_gaps,
+        "fig16": _correlations,
         "figures": _distances,
     },
 )

@@ -1,5 +1,6 @@
 """LIBERO-Para's paraphrases (arXiv 2603.28301) as variations of LIBERO-Goal's tasks, from the user's CSV."""
 
+import hashlib
 import json
 import re
 import warnings
@@ -20,6 +21,7 @@ from pytest_vla.language.published import (
     missing_paraphrases,
     texts_key,
 )
+from pytest_vla.metrics.language import OWN
 from pytest_vla.metrics.pride import ParaphraseOutcome
 from pytest_vla.plan.data_roots import find_given
 from pytest_vla.plan.task import Task
@@ -28,7 +30,11 @@ from pytest_vla.vary.kind import VariationListing
 
 
 def label_of(row: "PublishedParaphrase | ParaEpisode") -> str:
-    """Return ``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
+    """Return ``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task; an own text has its digest for the number."""
+    if isinstance(row, PublishedParaphrase) and row.is_own:
+        # A number would be that of a published text, or of another one after a change of the file.
+        digest = hashlib.sha256(texts_key("", row.instruction)[1].encode()).hexdigest()[:8]
+        return f"{row.object_type}.{row.action_type}.{OWN}-{digest}"
     return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
 
 
@@ -45,7 +51,9 @@ def variation_of(
     types = {"object_type": row.object_type, "action_type": row.action_type}
     parameters: dict[str, Any] = {**types, "index": row.batch_idx, "original": original}
     known = published.by_key.get(row.key) if published is not None else None
-    if published is not None and known is not None:
+    if known is not None and known.is_own:
+        parameters["texts"] = OWN
+    elif published is not None and known is not None:
         parameters |= {"s_k": known.keyword, "s_t": known.structural, "similarity_by": _backend_text(published)}
     return Variation(label_of(row), "language", "paraphrase", None, parameters, row.instruction)
 
@@ -57,7 +65,12 @@ def paraphrases(task: Task) -> Mapping[str, Variation]:
         VlaError: the CSV is missing, cannot be read, or has none for this task.
     """
     file = _find(task.data)
-    found = _by_task(file, file.stat().st_mtime_ns).get(task.language)
+    by_task = _by_task(file, file.stat().st_mtime_ns)
+    found = by_task.get(task.language)
+    if found is None and any(
+        each.parameters.get("texts") == OWN for some in by_task.values() for each in some.values()
+    ):
+        return {}
     if found is None:
         raise VlaError(f"{file} has no paraphrase of {task.language!r}; expected LIBERO-Para's {FILE}")
     return found
@@ -77,7 +90,8 @@ def _backend_text(published: "Published") -> str:
 def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     found: dict[str, dict[str, Variation]] = {}
     published = load_published(file)
-    if missing := missing_paraphrases(published):
+    is_own = any(row.is_own for row in published.rows)
+    if not is_own and (missing := missing_paraphrases(published)):
         warnings.warn(f"{file} has {missing}", stacklevel=2)
     for row in published.rows:
         found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original, published)

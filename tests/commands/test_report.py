@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from pytest_vla import extensions
 from pytest_vla.cli import main
@@ -18,7 +19,7 @@ from pytest_vla.language import similarity
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
-from pytest_vla.reports.blocks import Column, Table
+from pytest_vla.reports.blocks import Column, PageDrawing, Table
 from pytest_vla.reports.sections import Section
 from pytest_vla.util import live_line as waiting
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
@@ -379,9 +380,9 @@ SECTION = Section(lambda: ["ours"], {"ours": 1}, {}, dict)
 def test_a_section_that_is_none_is_told_and_leaves_the_others(
     format: str, made: Any, why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = Section(
-        lambda: ["kept", Table("kept", (Column("kept"),), ((1,),))], {"kept": True}, {}, lambda: {"kept": b"png"}
-    )
+    drawing = PageDrawing(lambda: Markup('<svg viewBox="0 0 1 1"></svg>'), name="kept")
+    blocks = ["kept", Table("kept", (Column("kept"),), ((1,),)), drawing]
+    ours = Section(lambda: blocks, {"kept": True}, {}, lambda: {"kept": b"png"})
     givers = {":bad": lambda loaded, options: made, ":good": lambda loaded, options: ours}
     entries = [SectionEntry(load[1:], "", load, origin="-p mine") for load in givers]
     monkeypatch.setattr(extensions, "sections", lambda: tuple(entries))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from scipy import stats
@@ -17,7 +18,8 @@ from pytest_vla.metrics.pride import PrideGroup
 from pytest_vla.records.record import Record
 from pytest_vla.reports import papers
 from pytest_vla.reports.blocks import Cell, MarkedNumber
-from pytest_vla.reports.papers import Check, paper_named, published_paper, reproduce
+from pytest_vla.reports.loaded import Loaded, gpu_hours
+from pytest_vla.reports.papers import Check, PublishedTable, paper_named, published_paper, reproduce
 from pytest_vla.suites.libero_para import report as para_report
 from pytest_vla.suites.libero_plus.report import dimension_counts
 from tests.support.data import golden
@@ -63,6 +65,12 @@ def test_what_libero_para_prints_is_the_goldens() -> None:
     fig5, fig11, _ = paper_named("libero-para")[1].published.figures.values()
     assert fig5 == printed["text"]["fig5 SP-habitual x Question PD"]
     assert fig11 == printed["text"]["fig11 SP-habitual x Hint 1-SK"]
+    assert rows_of("libero-para", "fig6")[0][-1] == printed["text"]["fig6 model-avg SP-habitual x Hint SR"]
+    gaps = {str(row[0]).replace("OpenVLA-", ""): row[-1] for row in rows_of("libero-para", "fig7")}
+    del gaps["Xiaomi-Robotics-0"]
+    assert gaps == {name: gap for name, gap in printed["text"]["fig7 gaps pp"].items() if name != "max gradual"}
+    slopes = {str(row[0]).replace("OpenVLA-", ""): row[-1] for row in rows_of("libero-para", "fig13")}
+    assert slopes == printed["text"]["fig13 slopes"]
 
 
 def test_what_vla_uq_prints_is_the_goldens() -> None:
@@ -98,7 +106,7 @@ def test_what_vlatest_and_vla_arenas_code_give_is_the_goldens() -> None:
 @pytest.mark.parametrize(
     ("paper", "table", "equal", "known", "cannot"),
     [
-        ("libero-para", None, 116, 1, 3),
+        ("libero-para", None, 117, 1, 4),
         ("libero-plus", None, 33, 11, 1),
         ("libero-pro", None, 6, 0, 0),
         ("vla-arena", "1", 6, 0, 0),
@@ -139,7 +147,7 @@ def test_totals_follow_from_the_lists_weights_but_for_one_that_the_readme_mispri
 def test_a_whole_log_is_compared_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(para_report, "_csv", lambda _: Path())
     for seeds, verdicts in ((5, ["equals", "differs", "equals"]), (4, ["cannot"] * 3)):
-        found = {"xiaomi-robotics-0": (seeds, 10, PrideGroup(4092, 76.04, 0.2, 69.3))}
+        found = {"xiaomi-robotics-0": (seeds, 10, PrideGroup(4092, 76.04, 0.2, 69.3), None)}
         monkeypatch.setattr(para_report, "_logs", lambda _, found=found: found)
         (table,) = reproduce("libero-para", "3")
         assert [verdict for _, verdict, _ in table.checks[7:]] == verdicts
@@ -163,12 +171,12 @@ def test_what_is_missing_is_said(capsys: pytest.CaptureFixture[str], tmp_path: P
         list(reproduce("libero-para", "8"))
     assert main(["reproduce", "libero-para"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "70 equal" in said
+    assert "71 equal" in said
     assert "cannot" in said
     assert main(["reproduce", "vla-uq", "III"]) == 1, "without data no number of it was recomputed"
     for arguments, error in (
         (["libero-par"], "Did you mean libero-para"),
-        (["libero-para", "99"], "no table '99' here. Tables: 2, 3, 4, 8, 16, figures"),
+        (["libero-para", "99"], "no table or figure '99' here. Known: 2, 3, 4, 8, 16, fig7, fig16, figures"),
     ):
         assert main(["reproduce", *arguments]) == 1
         assert error in capsys.readouterr().err
@@ -293,7 +301,25 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[:3] + row[7:8] for row in tables["V"]] == [
         ["libero_goal", name, "random", 1.0] for name in ("high", "medium", "low")
     ]
-    assert tables["V"] == tables["VII"]
+    assert tables["V"] == tables["VI"] == tables["VII"]
+
+
+def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """Table VIII needs no labels: of each episode the seconds by step, of a group of metrics their sum."""
+    seconds = {"metrics.action_position_instability": 0.2, "metrics.action_velocity_instability": 0.1}
+    records = [
+        dataclasses.replace(
+            varied("", True, seed=seed), steps=100, timings={"policy": 10.0 + seed, **seconds, "wall": 20.0}
+        )
+        for seed in range(3)
+    ]
+    write([*records, varied("", True, seed=3)])
+    mean, deviation = own(capsys, "--paper=vla-uq", "--table=VIII")["VIII"]
+    assert mean == ["random", "mean", pytest.approx(0.11), None, pytest.approx(0.003), None, None, None, None]
+    assert deviation[2:5] == [pytest.approx(0.01), None, pytest.approx(0.0)]
+    printed = json.loads(golden("vla_uq_published_tables.json").read_text())["table_VIII_seconds_mean_std"]
+    for model, name, *numbers in rows_of("vla-uq", "VIII"):
+        assert numbers == [of_models[model][name == "sd"] for of_models in printed.values()]
 
 
 def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,6 +336,105 @@ def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str])
     assert rows["near"][1] < rows["far"][1]
     report("--paper=libero-para", "--backend=template", "--table=3")
     assert "Rank by SR and by PRIDE differs: " in capsys.readouterr().out
+
+
+def objects_replaced(policy: str, tasks: Sequence[str], index: int = 0) -> list[Record]:
+    """A model that does all paraphrases that keep the object, and half of the others."""
+    kinds = ("none", "addition_deletion", "same_polarity_contextual", "same_polarity_habitual")
+    return [
+        dataclasses.replace(made, case=f"{made.case}{policy}")
+        for task in tasks
+        for place, kind in enumerate(kinds)
+        for n in range(4)
+        for made in [
+            paraphrased(
+                task,
+                n + index + place,
+                "success" if place < 2 or n % 2 else "failure",
+                types=(kind, "hint"),
+                policy=policy,
+            )
+        ]
+    ]
+
+
+def test_libero_paras_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = [task for task, _ in ENDS.items()]
+    write([*objects_replaced("one", tasks), *objects_replaced("two", tasks[:1], 3)])
+    words = ("--paper=libero-para", "--backend=template")
+    tables = own(capsys, *words)
+    assert [row[:4] for row in tables["fig7"]] == [["one", 100.0, 50.0, 50.0], ["two", 100.0, 50.0, 50.0]]
+    assert [row for row in tables["fig6"] if row[1] == "hint"] == [["mean of 2 models", "hint", 100, 100, 50, 50]]
+    grids = {name: tables[name] for name in ("fig5", "fig10", "fig11")}
+    assert {row[0] for row in grids["fig5"]} == {"one", "two"}, "their texts differ"
+    of_one = {name: [row[2:] for row in rows if "one" in row[0]] for name, rows in grids.items()}
+    for rows in zip(*of_one.values(), strict=True):
+        for pd, structure, keywords in zip(*rows, strict=True):
+            assert pd is None or pd == pytest.approx((structure + keywords) / 2, abs=1e-6)
+    for model, *sweep, slope in tables["fig13"]:
+        known = [(n / 10, value) for n, value in enumerate(sweep) if value is not None]
+        assert slope == pytest.approx(stats.linregress(*zip(*known, strict=True)).slope), model
+    for model, r, p, cells in tables["fig16"]:
+        points = [row[-2:] for row in tables["fig16.points"] if row[0] == model]
+        expected = stats.pearsonr(*zip(*points, strict=True))
+        assert (r, p, cells) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue), 4)
+    report(*words, "--table=Fig. 7", "--intervals", "--format=csv")
+    (row,) = [row for row in csv.DictReader(capsys.readouterr().out.splitlines()[1:]) if row["model"] == "one"]
+    assert float(row["difference low"]) < 50 < float(row["difference high"])
+    assert float(row["preserved low"]) < 100
+
+
+def test_failure_types_by_object_and_action(capsys: pytest.CaptureFixture[str]) -> None:
+    end = ENDS["turn_on_the_stove"]
+    kinds = [("none", "hint"), ("same_polarity_habitual", "hint"), ("none", "coordination")]
+    records = [
+        (
+            paraphrased("turn_on_the_stove", n, "success" if n else "failure", types=types),
+            path_to(end if n or place == 1 else (0.5, 0.5, 0.5), seed=n),
+        )
+        for place, types in enumerate(kinds)
+        for n in range(8)
+    ]
+    write(records)
+    rows = own(capsys, "--paper=libero-para", "--backend=template")["fig19"]
+    found = {(axis, kind): numbers for _, axis, kind, *numbers in rows}
+    assert list(found) == [
+        *(("object", kind) for kind in ("none", "same_polarity_habitual")),
+        *(("action", kind) for kind in ("coordination", "hint")),
+    ]
+    assert found["object", "none"] == [87.5, 0.0, 12.5, 100.0], "they ended elsewhere"
+    assert found["action", "coordination"] == [87.5, 0.0, 12.5, 100.0]
+    for rate, near, far, _ in found.values():
+        assert rate + near + far == pytest.approx(100)
+
+
+def test_a_figure_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    write(objects_replaced("one", list(ENDS)))
+    words = ("--paper=libero-para", "--backend=template", "-o", "figures")
+    report(*words, "--format=svg")
+    files = {file.stem: ElementTree.parse(file).getroot() for file in Path("figures").iterdir()}
+    assert files.keys() == {f"libero-para-fig{number}" for number in (5, 6, 7, 10, 11, 13, 16)}
+    texts = {name: "".join(root.itertext()) for name, root in files.items()}
+    assert all("var(--" not in text for text in texts.values()), "colours of their own"
+    assert "one (own)" in texts["libero-para-fig7"]
+    assert "Xiaomi-Robotics-0" in texts["libero-para-fig7"]
+    capsys.readouterr()
+    report(*words, "--format=svg", "--table=figure13")
+    assert capsys.readouterr().out.split() == ["figures/libero-para-fig13.svg"]
+    with pytest.raises(VlaError, match="nothing to draw"):
+        report(*words, "--format=svg", "--table=3")
+    with pytest.raises(VlaError, match=r"-o x\.svg: there are several pictures"):
+        report(*words[:2], "-o", "x.svg")
+    pytest.importorskip("matplotlib")
+    report(*words, "--format=png")
+    assert {file.stem for file in Path("figures").glob("*.png")} == files.keys()
+
+
+def test_lines_that_cross_are_named() -> None:
+    table = PublishedTable("fig1", "", ("model", "0", "0.5", "1", "slope"), draw="lines", drawn=("0", "0.5", "1"))
+    lines = {"falls": (3.0, 2.0, 1.0), "rises": (1.0, 2.0, 3.0), "gap": (0.5, None, 0.6), "below": (0.0, 0.0, 0.0)}
+    found = papers._crossings(table, [("own", (name, *values, None)) for name, values in lines.items()])
+    assert list(found) == ["falls and rises between 0 and 1"]
 
 
 # Formats, and what is refused
@@ -348,7 +473,10 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
     ("arguments", "error"),
     [
         (["--paper=libero-par"], "Did you mean libero-para"),
-        (["--paper=libero-para", "--table=99"], "no table '99' here. Tables: 2, 3, 4, 8, 10, 11, 16"),
+        (
+            ["--paper=libero-para", "--table=99"],
+            "no table or figure '99' here. Known: 2, 3, 4, fig5, fig6, fig7, 8, 10, 11, fig10, ",
+        ),
         (["--paper=libero-para", "--table=8"], "Table 8 of libero-para is not available: "),
         (["--paper=libero-para", "--table=4"], "pytest --vla-suite=libero_para"),
         (["--paper=libero-plus"], "pytest --vla-suite=libero_plus_spatial"),
@@ -372,6 +500,38 @@ def test_tables_that_cannot_be_made_are_listed(capsys: pytest.CaptureFixture[str
     assert [line.split(":")[0] for line in said.splitlines() if "not available" in line] == [
         "Table 8",
         "Table 10",
-        "Table 11",
     ]
     assert "pytest --vla-suite=libero_para" in " ".join(said.split()), "Table 4 needs trajectories"
+
+
+def test_models_are_compared_on_the_cases_that_all_have(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, count in (("one", 6), ("two", 4), ("three", 5)):
+        write([dataclasses.replace(each, policy=policy) for each in stove("one")[:count]], run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rows = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rows == dict.fromkeys(("one", "two", "three"), 50.0), "of the first four each third one succeeded"
+    report(*words)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "compared on the 4 cases that all of them have; left out: 2 of one, 1 of three" in said
+
+
+def test_versions_of_a_policy_stay_apart_even_without_a_case_in_common(capsys: pytest.CaptureFixture[str]) -> None:
+    digests = ("a" * 64, "b" * 64)
+    write([dataclasses.replace(each, policy_digest=digests[n < 2]) for n, each in enumerate(stove("one"))])
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rows = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rows == {"one (policy bbbbbbbb)": 50.0, "one (policy aaaaaaaa)": 75.0}
+    report(*words)
+    assert "no case was run with all of 2 models" in " ".join(capsys.readouterr().out.split())
+
+
+def test_gpu_hours_are_of_the_time_in_which_episodes_ran() -> None:
+    starts = ("2026-01-01T00:00:00+00:00", "2026-01-01T00:30:00+00:00", "2026-01-02T00:00:00+00:00")
+    records = [
+        dataclasses.replace(one, run="a", started=start, timings={"wall": 3600.0})
+        for one, start in zip(stove("one"), starts, strict=False)
+    ]
+    loaded = Loaded(tuple(records), {}, {}, gpus={"a": 2})
+    assert gpu_hours(records, loaded) == pytest.approx(2 * 2.5), "two at once share them, and a day's pause costs none"
+    assert gpu_hours([*records, dataclasses.replace(records[0], run="b")], loaded) is None
+    assert gpu_hours([dataclasses.replace(records[0], timings={"wall": None})], loaded) is None
