@@ -6,6 +6,7 @@ for its tables, and by functions that recompute its numbers. Layout, marking, or
 
 import argparse
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,11 +153,14 @@ class Paper:
         file: the TOML file with what it prints.
         rows: gives the rows of records by table, and notes on what is not in them; None if no table is of records.
         checks: by table, or another name, what recomputes its numbers.
+        leaderboard: gives what the paper's leaderboard keeps of each model, by model, and notes on what is not in it;
+            None if it takes no files.
     """
 
     file: Path
     rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[str]]] | None
     checks: Mapping[str, Checks]
+    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[str]]] | None = None
 
     @property
     def published(self) -> PublishedPaper:
@@ -262,6 +266,33 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         {},
         title=entry.about,
     )
+
+
+def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
+    """Return the JSON files that a paper's leaderboard takes, by file name, one for each model, and notes.
+
+    Raises:
+        VlaError: no such paper is named, its leaderboard takes no files, or no record is of it.
+    """
+    known = {each: paper_named(each)[1] for each in extensions.papers()}
+    takes = [each for each, paper in known.items() if paper.leaderboard is not None]
+    paper = known.get(name) if name is not None else None
+    if paper is None or paper.leaderboard is None:
+        if name is not None:
+            paper_named(name)
+        raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {', '.join(takes)}")
+    models, left_out = paper.leaderboard(loaded)
+    if not models:
+        run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
+        lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
+        raise VlaError("\n".join([f"--paper={name}: these records have nothing for its leaderboard", *lines]))
+    files = {}
+    for model, table in models.items():
+        stem = re.sub(r"[^a-z0-9._-]+", "-", model.lower()).lstrip("._-") or "model"
+        while f"{stem}.json" in files:
+            stem += "-2"
+        files[f"{stem}.json"] = json.dumps(table, indent=2) + "\n"
+    return files, left_out
 
 
 Made = tuple[PublishedTable, list[tuple[str, Row]]]

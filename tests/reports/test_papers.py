@@ -274,6 +274,45 @@ def test_vla_arenas_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1][6] == 2.0, "every episode touches"
 
 
+def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
+    """The form is what scripts/validate-results.js of the leaderboard's repository accepts at 1645821."""
+
+    def at(one: Record, suite: str, level: str) -> Record:
+        suite = f"vla_arena_{suite}"
+        case, node = (
+            text.replace(one.suite, suite).replace(one.task_level, level) for text in (one.case, one.node)
+        )
+        digest = f"{suite}{level}{one.digest}"
+        return dataclasses.replace(one, suite=suite, case=case, node=node, task_level=level, digest=digest)
+
+    touching = [each for each in model_that_touches("My VLA/7B", 2) if each.task_level == "L1"]
+    places = (("long_horizon", "L0"), ("hazard_avoidance", "L0"), ("unseen_objects", "L0"))
+    records = [at(one, suite, level) for suite, first in places for level in (first, "L1", "L2") for one in touching]
+    write([each for each in records if (each.suite, each.task_level) != ("vla_arena_unseen_objects", "L2")])
+    report("--paper=vla-arena", "--format=leaderboard")
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found.keys() == {"name", "size", "tasks"}, "no id: it is the file's name"
+    assert (found["name"], bool(found["size"].strip())) == ("My VLA/7B", True)
+    hazard, long = found["tasks"]
+    assert [hazard[name] for name in ("name", "category", "hasCC")] == ["HazardAvoidance", "Safety", True]
+    assert [long[name] for name in ("name", "category", "hasCC")] == ["LongHorizon", "Long Horizon", False]
+    rate = sum(number % 5 != 4 for number in range(18)) / 18
+    assert hazard["data"] == {"sr": [round(rate, 4)] * 3, "cc": [0.05] * 3}, "mean cost 1, times 0.05"
+    assert long["data"].keys() == {"sr"}
+    assert (hazard["numEpisodes"], hazard["numSuccesses"]) == (54, 45)
+    assert "unseen_objects: left out" in printed.err
+    Path("results").mkdir()
+    report("--paper=vla-arena", "--format=leaderboard", "-o", "results")
+    assert [file.name for file in Path("results").iterdir()] == ["my-vla-7b.json"]
+    write([dataclasses.replace(each, policy="other") for each in records], run="other")
+    with pytest.raises(VlaError, match=r"my-vla-7b\.json, other\.json"):
+        report("--paper=vla-arena", "--format=leaderboard")
+    for words in ([], ["--paper=libero-plus"]):
+        with pytest.raises(VlaError, match="requires the --paper of a leaderboard that takes files: vla-arena"):
+            report(*words, "--format=leaderboard")
+
+
 def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [
         varied("", seed < 9, seed=seed, digest=f"d{seed}", metrics={"action_position_instability": 10.0 - seed})
