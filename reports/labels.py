@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import (
     CLASSES,
     EFFECT_BANDS,
+    FAILURES,
     FEWEST,
     LARGE,
     MOST_EXACT,
@@ -186,25 +189,63 @@ def _band(each: Correlation) -> str:
 _TABLES = "vla_uq_published_tables.json"
 
 
+TILTED = 30.0
+"""Degrees: an object that ends tilted by more has fallen over, as in `pytest_vla.plan.costs`."""
+
+_QUANTILES = {"5%": 5, "25%": 25, "": 50, "75%": 75, "95%": 95}
+
+
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables II, III, V and VII of the records' models, and notes; rho has the paper's sign."""
+    """Return Tables II to V and VII and Fig. 7 of the records' models, and notes; rho has the paper's sign.
+
+    Table II is by task. Table IV is of successes whose object did not end tilted, if ``object_turn`` was measured.
+    """
     if options.labels is None:
         return {}, ["its tables are of labelled successes: --labels=FILE, which `pytest-vla label` writes"]
     found = label_report(loaded.records, options.labels, "paper")
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
-    tables: dict[str, list[Row]] = {"II": [], "III": [], "V": []}
+    tables: dict[str, list[Row]] = {"II": [], "III": [], "IV": [], "V": [], "fig7": []}
     columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
     for model in found.models:
         one = {each.metric: each for each in model.metrics}
-        counts = dict(zip(CLASSES, model.episodes, strict=True))
         classes = [name.lower() for name in VLA_UQ.published.tables["II"].columns[3:]]
-        tables["II"].append((model.suite, model.model, sum(counts.values()), *(counts[name] for name in classes)))
-        rho = [one[name].correlation if name in one else None for name in columns]
-        tables["III"].append((model.suite, model.model, *(None if each is None else each.rho for each in rho)))
+        for task, numbers in model.by_task.items():
+            counts = dict(zip(CLASSES, numbers, strict=True))
+            tables["II"].append((task, model.model, sum(numbers), *(counts[name] for name in classes)))
+        tables["III"].append((model.suite, model.model, *_rhos(one, columns)))
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
             tables["V"].append((model.suite, quality, model.model, *map(_effect_cell, effects)))
-    return {**tables, "VII": tables["V"]}, found.left_out
+        for name, title in zip(columns, VLA_UQ.published.tables["III"].columns[2:], strict=True):
+            if name in one:
+                parts = [_quantiles(one[name].values[each]) for each in (*classes, FAILURES)]
+                tables["fig7"].append((model.suite, model.model, title, *(cell for part in parts for cell in part)))
+    notes_of = list(found.left_out)
+    measured = [record for record in loaded.records if _TILT in record.metrics]
+    if not measured:
+        notes_of.append("Table IV needs the orientation of objects at the end: --vla-metrics=object_turn, or all")
+    else:
+        upright = label_report(loaded.records, options.labels, "paper", lambda one: one.metrics.get(_TILT, 180) <= TILTED)
+        for model in upright.models:
+            one = {each.metric: each for each in model.metrics}
+            tables["IV"].append((model.suite, model.model, *_rhos(one, columns)))
+    return {**tables, "VII": tables["V"]}, notes_of
+
+
+_TILT = "object_turn.tilt"
+
+
+def _rhos(one: Mapping[str, Labelled], names: Sequence[str]) -> Iterator[float | None]:
+    for name in names:
+        found = one[name].correlation if name in one else None
+        yield None if found is None else found.rho
+
+
+def _quantiles(values: Sequence[float]) -> Iterator[b.Cell]:
+    """Yield how many values there are, and their `_QUANTILES`, linear between values."""
+    yield len(values)
+    for share in _QUANTILES.values():
+        yield float(np.percentile(values, share)) if len(values) else None
 
 
 def _effect_cell(effect: Discrimination | None) -> b.Cell:
@@ -240,7 +281,7 @@ def _sizes(table: str) -> Checks:
     """Return what recomputes the letters of A12, and which classes have too few episodes for one."""
 
     def check(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
-        numbers = {(row["suite"], row["model"]): row for _, row in published.tables["II"].numbers()}
+        numbers = {(row["task"], row["model"]): row for _, row in published.tables["II"].numbers()}
         for name, row in published.tables[table].numbers():
             few = printed(numbers[row["suite"], row["model"]], str(row["class"])) < FEWEST
             for metric, cell in list(row.items())[3:]:

@@ -74,6 +74,9 @@ def test_what_vla_uq_prints_is_the_goldens() -> None:
     for suite, model, *rhos in rows_of("vla-uq", "III"):
         told = [printed["table_III"][name][f"{suite}|{model}"] for name in metrics]
         assert rhos == [None if each is None else each["rho"] for each in told]
+    for number, (suite, model, *rhos) in enumerate(rows_of("vla-uq", "IV")):
+        assert (suite, model) == ("Move near", ("OpenVLA", "pi0", "SpatialVLA")[number])
+        assert rhos == [printed["table_IV_move_near"][name][number] for name in metrics]
     for table in ("V", "VII"):
         for suite, quality, _, *cells in rows_of("vla-uq", table):
             told = [printed[f"table_{table}"][name][f"{suite}|{str(quality).capitalize()}"] for name in metrics]
@@ -313,9 +316,19 @@ def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
             report(*words, "--format=leaderboard")
 
 
+VIOLIN = paper_named("vla-uq")[1].published.tables["fig7"].columns
+
+
 def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [
-        varied("", seed < 9, seed=seed, digest=f"d{seed}", metrics={"action_position_instability": 10.0 - seed})
+        varied(
+            "",
+            seed < 9,
+            seed=seed,
+            digest=f"d{seed}",
+            # Of those that end upright, a lower class has a larger metric; of the others, a smaller one.
+            metrics={"action_position_instability": 10.0 - seed, "object_turn.tilt": 40.0 * (seed == 8)},
+        )
         for seed in range(13)
     ]
     write(episodes)
@@ -325,7 +338,15 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(episodes, classes, strict=False)]
     Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
     tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
-    assert tables["II"] == [["libero_goal", "random", 9, 3, 3, 3]]
+    assert tables["II"] == [[episodes[0].task_key, "random", 9, 3, 3, 3]]
+    assert tables["IV"][0][2 + 4] == pytest.approx(
+        stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic
+    ), "without the success whose object ended tilted"
+    (violin,) = tables["fig7"]
+    at = VIOLIN.index
+    assert violin[: at("metric") + 1] == ["libero_goal", "random", "A-PI"]
+    assert [violin[at(name)] for name in ("high n", "high", "low", "failures n", "failures")] == [3, 3, 9, 4, -0.5]
+    assert violin[at("high 25%")] == pytest.approx(2.5)
     (row,) = tables["III"]
     expected = stats.spearmanr([1] * 3 + [2] * 3 + [3] * 3, range(9)).statistic
     assert row[2 + 4] == pytest.approx(expected), "the paper's sign: a lower metric, a higher quality"
