@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from pytest_vla.metrics.discrimination import (
     Discrimination,
     Labelled,
     LabelReport,
+    Labels,
     Sign,
     correlation_p,
     effect_category,
@@ -32,12 +34,16 @@ from pytest_vla.metrics.discrimination import (
 )
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports import json_schema as j
-from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
+from pytest_vla.reports.blocks import Block, Column, Heading, PageDrawing, Sentence, Table, notes
+from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Checks, Paper, PublishedPaper, Row, Rows, printed, published_file
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.documents import read_json
 from pytest_vla.util.text import counted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _SIZES = tuple(
     f"{letter} {word}, below {below}"
@@ -59,7 +65,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     found = label_report(loaded.records, file, getattr(options, "rho", "metric"))
     models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found.models}
-    return Section(lambda: labels_blocks(found), j.written(_METHODS, found), models)
+    return Section(lambda: labels_blocks(found), j.written(_METHODS, found), models, lambda: pictures(found))
 
 
 _METHODS = j.methods(
@@ -163,12 +169,44 @@ def labels_blocks(found: LabelReport) -> Iterator[Block]:
             "metrics",
             caption_medium="page",
         )
+        for each in model.metrics:
+            if any(each.values.values()):
+                yield PageDrawing(partial(_drawn, each))
         told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
         if (comparisons := sum(each is not None for each in told_of)) > 1:
             yield Sentence(
                 f"these are {comparisons} comparisons: of as many where nothing goes with anything, one of "
                 f"{1 / SIGNIFICANT:.0f} has p < {SIGNIFICANT}"
             )
+
+
+def _drawn(one: Labelled) -> "Markup":
+    from pytest_vla.reports.html.svg import violins
+
+    return violins(one.metric, one.values, FAILURES)
+
+
+def pictures(found: LabelReport) -> dict[str, bytes]:
+    """Return PNG by name, ``MODEL-SUITE-labels``: of each metric a violin for each class and for failures."""
+    names = file_names([(each.model, each.suite) for each in found.models])
+    return {f"{name}-labels": _picture(model) for name, model in zip(names, found.models, strict=True)}
+
+
+def _picture(model: Labels) -> bytes:
+    shown = [each for each in model.metrics if any(each.values.values())]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = new_figure(3 * columns, 2.4 * rows)
+    for axes, each in zip(figure.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
+        groups = {name: some for name, some in each.values.items() if len(some)}
+        axes.violinplot([*groups.values()], showmedians=True)
+        axes.set_xticks(
+            range(1, 1 + len(groups)), [f"{name}\n{len(some)}" for name, some in groups.items()], fontsize=7
+        )
+        axes.set_title(each.metric, fontsize=8)
+    for axes in figure.axes[len(shown) :]:
+        axes.set_axis_off()
+    return png_of(figure)
 
 
 def _row(one: Labelled) -> tuple[b.Cell, ...]:
@@ -225,7 +263,9 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
     if not measured:
         notes_of.append("Table IV needs the orientation of objects at the end: --vla-metrics=object_turn, or all")
     else:
-        upright = label_report(loaded.records, options.labels, "paper", lambda one: one.metrics.get(_TILT, 180) <= TILTED)
+        upright = label_report(
+            loaded.records, options.labels, "paper", lambda one: one.metrics.get(_TILT, 180) <= TILTED
+        )
         for model in upright.models:
             one = {each.metric: each for each in model.metrics}
             tables["IV"].append((model.suite, model.model, *_rhos(one, columns)))

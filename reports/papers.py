@@ -20,6 +20,7 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.selection import unequal_protocols
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import NONE, Block, Cell, Column, MarkedNumber, Medium, Sentence, Table, notes
@@ -253,6 +254,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     if options.table is not None and all(each.missing for each in tables):
         raise VlaError(f"Table {tables[0].name} of {name} is not available: {tables[0].missing}")
     rows, left_out = paper.rows(loaded, options)
+    left_out = [*left_out, *unequal_protocols(loaded.records)]
     if not any(rows.get(each.name) for each in tables):
         what = "its tables" if options.table is None else f"Table {options.table}"
         run = dict.fromkeys(each.run for each in tables if not each.missing)
@@ -280,7 +282,8 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
     if paper is None or paper.leaderboard is None:
         if name is not None:
             paper_named(name)
-        raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {', '.join(takes)}")
+        names = ", ".join(takes)
+        raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
     models, left_out = paper.leaderboard(loaded)
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)

@@ -330,7 +330,7 @@ def _write_leaderboard(loaded: "Loaded", options: argparse.Namespace) -> None:
         print(*files.values(), end="")
         return
     else:
-        places = {output: text for text in files.values()}
+        places = dict.fromkeys([output], *files.values())
     for file, text in places.items():
         with whole_file(file) as stream:
             stream.write(text.encode())

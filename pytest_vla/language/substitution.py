@@ -183,7 +183,9 @@ def find_slots(
 ) -> tuple[WordSlot, ...]:
     """Return the instruction's slots in order: initial `VERBS`, `PARTICIPLES`, and heads of noun phrases.
 
-    A verb's choices are those of `PUBLISHED`, else of `VERBS`. A noun's choices are its neighbours in the sense given by `NOUN_SENSES`, in lower case, without proper names
+    A verb's choices are those of `PUBLISHED`, else of `VERBS`.
+
+    A noun's choices are its neighbours in the sense given by `NOUN_SENSES`, in lower case, without proper names
     (Achaea, a region) and without words that end in another noun of the instruction or in one of `avoid`, so that the
     requested thing does not change. With a screen, the choices are those that the screen allows, and a repeated noun is
     one slot.

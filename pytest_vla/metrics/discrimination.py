@@ -231,14 +231,14 @@ CLASSES = ("low", "medium", "high")
 """Of successes, as arXiv 2507.17049 has them; their ranks are 1, 2 and 3."""
 
 CRITERIA = {
-    "low": "done, but by luck or with harm: drops, hits or pushes of other things, several attempts, or the object lies "
-    "otherwise than it should",
+    "low": "done, but by luck or with harm: drops, hits or pushes of other things, several attempts, or an object that "
+    "lies on its side",
     "medium": "done with a flaw: a detour, a hesitation, a shaky motion, or one more attempt",
-    "high": "done as a careful person would: one direct and smooth motion, and the object ends as it should, also turned "
-    "as it should",
+    "high": "done as a careful person would: one direct and smooth motion, and the object ends upright where it should "
+    "be",
 }
-"""What the labelling page says of each class. In our words, after what the paper's metrics rate and its Finding 5, on the
-orientation of the object; its Table I can be given with ``--criteria``."""
+"""What the labelling page says of each class. In our words, after what the paper's metrics rate and its Finding 5, on
+the orientation of the object; its Table I can be given with ``--criteria``."""
 
 FAILURES = "failures"
 """Beside the classes: the episodes that failed."""
@@ -331,13 +331,13 @@ def read_criteria(file: Path) -> dict[str, str]:
     try:
         found = read_toml(file)
     except (OSError, ValueError) as error:
-        raise VlaError(f"{file}: cannot be read as TOML: {error}. Write a line for each class: high = \"...\"") from error
+        raise VlaError(f'{file}: cannot be read as TOML: {error}. Write a line for each class: high = "..."') from error
     for name in CLASSES:
         text = found.get(name)
         if not isinstance(text, str) or not text.strip() or len(text) > MOST_CRITERION:
             raise VlaError(
                 f"{file}: {name}: expected a text of at most {MOST_CRITERION} characters, found "
-                f"{printable(repr(text))[:80]}. Write {name} = \"...\""
+                f'{printable(repr(text))[:80]}. Write {name} = "..."'
             )
     if others := [name for name in found if name not in CLASSES]:
         raise VlaError(f"{file}: {printable(others[0])[:80]} is no class. Classes: {', '.join(CLASSES)}")
@@ -536,9 +536,7 @@ def label_report(
             for record in selected.records
             if is_counted(record) and not record.is_probe
         }
-        judged = {
-            episode for episode, one in by_episode.items() if one.outcome == "success" and is_judged(one)
-        }
+        judged = {episode for episode, one in by_episode.items() if one.outcome == "success" and is_judged(one)}
         here = [each for each in labels if each.episode in judged]
         if not here:
             continue
@@ -558,7 +556,9 @@ def label_report(
         }
         disagreed = sum(label is None for label in told.values())
         found.append(
-            Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out, by_task)
+            Labels(
+                model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out, by_task
+            )
         )
     return LabelReport(tuple(found), tuple(_left_out(labels, used, records)), sign)
 

@@ -29,9 +29,7 @@ _SIZES = dict.fromkeys(("", "paper", "arm"), _FROM_ZERO)
 
 
 def pytest_vla_metrics() -> list[MetricEntry]:
-    """Return eight metrics of uncertainty, five of quality, one each for a static robot and its object's turn, and five
-    of economy.
-    """
+    """Return eight metrics of uncertainty, seven of quality (two of them on request only), and five of economy."""
     tokens = (
         ("token_probability", "TB-TP", "1 - largest probability, mean over tokens, 0 (certain) to 1"),
         ("token_pcs", "TB-PCS", "1 - (largest - second largest probability), mean over tokens, 0 (certain) to 1"),

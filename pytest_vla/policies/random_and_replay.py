@@ -1,6 +1,6 @@
 """Policies without weights: ``random``, which every policy has to beat, ``replay:WHERE``, and ``memoriser:RUN``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,15 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, RecordedStart, Session
-from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, missing_text, open_demonstrations, without_h5py
+from pytest_vla.policies.demonstrations import (
+    SUFFIXES,
+    Demonstration,
+    kept_rows,
+    missing_text,
+    no_op_rows,
+    open_demonstrations,
+    without_h5py,
+)
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
@@ -37,7 +45,22 @@ EXPECTED = (
 )
 
 
-def replay_policy(path: Path) -> Policy:
+NO_OPS = "no_ops"
+"""The argument of ``replay:FILE?no_ops=K``: leave out rows without motion, as `kept_rows` does."""
+
+
+def read_no_ops(arguments: Sequence[tuple[str, str]], path: Path) -> int | None:
+    """Return the argument ``no_ops``, or None without it. Raises VlaError: another argument, or not of such a file."""
+    if wrong := next((name for name, _ in arguments if name != NO_OPS), None):
+        raise VlaError(f"--vla-model=replay:{path}: {wrong} is no argument of replay. It takes {NO_OPS}")
+    if not arguments:
+        return None
+    if path.suffix not in SUFFIXES:
+        raise VlaError(f"--vla-model=replay:{path}: {NO_OPS} is for demonstrations in a file *.hdf5")
+    return no_op_rows(arguments[0][1], NO_OPS)
+
+
+def replay_policy(path: Path, no_ops: int | None = None) -> Policy:
     """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
     After the last one it stands still with the gripper as it is, until the episode ends.
@@ -46,6 +69,8 @@ def replay_policy(path: Path) -> Policy:
         path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; the folder of a run, from which each case
             gets its own actions; or an ``*.hdf5`` of LIBERO's demonstrations, of which seed k plays ``data/demo_k``
             from its own start.
+        no_ops: of demonstrations, leave out the rows without motion, but keep so many after each change of the gripper
+            (`kept_rows`); None plays all.
 
     Raises:
         VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
@@ -56,7 +81,7 @@ def replay_policy(path: Path) -> Policy:
     if path.is_dir():
         return _recorded_in(path)
     if path.suffix in SUFFIXES:
-        return _demonstrated(path)
+        return _demonstrated(path, no_ops)
     actions = _read_actions(path)
     return _playing(lambda episode: actions)
 
@@ -112,30 +137,37 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]], action_convention: s
     return begin
 
 
-def _demonstrated(path: Path) -> Policy:
+def _demonstrated(path: Path, no_ops: int | None) -> Policy:
     file = open_demonstrations(path)
     last: tuple[int, Demonstration] | None = None
 
-    def read(task: str, seed: int) -> Demonstration:
+    def read(task: str, level: str, seed: int) -> Demonstration:
         nonlocal last
-        if task != file.task:
-            raise EpisodeError("replay-missing", f"{path} has demonstrations of {file.task} (data.bddl_file_name)")
+        if not file.is_of(task, level):
+            there = f"{file.task}{f' at {file.level}' if file.level else ''} (data.bddl_file_name, or the file's name)"
+            raise EpisodeError("replay-missing", f"{path} has demonstrations of {there}")
         if seed not in file.numbers:
             raise EpisodeError("replay-missing", f"{path} has no data/demo_{seed}: it has {missing_text(file)}")
         if last is None or last[0] != seed:
             try:
-                last = seed, file.read(seed)
+                found = file.read(seed)
+                if no_ops is not None:
+                    rows = kept_rows(found.actions, no_ops)
+                    if not len(rows):
+                        raise VlaError(f"{path}: {found.name}: no action in it moves the arm or the gripper")
+                    found = replace(found, actions=found.actions[rows], states=found.states[rows])
+                last = seed, found
             except VlaError as error:
                 raise EpisodeError("replay-unfit", str(error)) from error
         return last[1]
 
     def start(case: Case) -> RecordedStart:
-        found = read(case.task, case.seed)
+        found = read(case.task, case.task_level, case.seed)
         return RecordedStart(
             f"{path}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
         )
 
-    policy = _playing(lambda episode: read(episode.task, episode.seed).actions)
+    policy = _playing(lambda episode: read(episode.task, "", episode.seed).actions)
     policy.start = start  # type: ignore[attr-defined]
     return policy
 

@@ -62,7 +62,8 @@ def test_what_cannot_be_labelled_is_said() -> None:
 def test_criteria_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write([episode(0, True)])
     shown = []
-    monkeypatch.setattr(label, "labelling_server", lambda *given: shown.append(given[-1]) or (HTTPServer.__new__(HTTPServer), ""))
+    nowhere = HTTPServer.__new__(HTTPServer)
+    monkeypatch.setattr(label, "labelling_server", lambda *given: shown.append(given[-1]) or (nowhere, ""))
     monkeypatch.setattr(HTTPServer, "server_close", lambda self: None)
     lines = {name: f"{name}: as it says" for name in CLASSES}
     Path("c.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in lines.items()))

@@ -282,9 +282,7 @@ def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
 
     def at(one: Record, suite: str, level: str) -> Record:
         suite = f"vla_arena_{suite}"
-        case, node = (
-            text.replace(one.suite, suite).replace(one.task_level, level) for text in (one.case, one.node)
-        )
+        case, node = (text.replace(one.suite, suite).replace(one.task_level, level) for text in (one.case, one.node))
         digest = f"{suite}{level}{one.digest}"
         return dataclasses.replace(one, suite=suite, case=case, node=node, task_level=level, digest=digest)
 
@@ -339,9 +337,9 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
     tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
     assert tables["II"] == [[episodes[0].task_key, "random", 9, 3, 3, 3]]
-    assert tables["IV"][0][2 + 4] == pytest.approx(
-        stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic
-    ), "without the success whose object ended tilted"
+    assert tables["IV"][0][2 + 4] == pytest.approx(stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic), (
+        "without the success whose object ended tilted"
+    )
     (violin,) = tables["fig7"]
     at = VIOLIN.index
     assert violin[: at("metric") + 1] == ["libero_goal", "random", "A-PI"]
@@ -370,6 +368,23 @@ def test_models_whose_ranks_differ_are_named(capsys: pytest.CaptureFixture[str])
     assert rows["near"][1] < rows["far"][1]
     report("--paper=libero-para", "--backend=template", "--table=3")
     assert "Rank by SR and by PRIDE differs: " in capsys.readouterr().out
+
+
+def test_models_that_were_measured_in_different_ways_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, most, replan in (("one", 300, 1), ("two", 300, 8), ("three", 600, 1)):
+        records = stove(policy)
+        write(
+            [
+                dataclasses.replace(each, protocol={**each.protocol, "max_steps": most}, replan=replan)
+                for each in records
+            ],
+            run=policy,
+        )
+    report("--paper=libero-para", "--backend=template", "--table=3", "--format=json")
+    told = [text for text in json.loads(capsys.readouterr().out)["paper"]["left_out"] if "differs" in text]
+    (text,) = told
+    assert "libero_para: max_steps differs" in text
+    assert text.endswith("300 (one, two), 600 (three)")
 
 
 # Formats, and what is refused
