@@ -169,9 +169,9 @@ def labels_blocks(found: LabelReport) -> Iterator[Block]:
             "metrics",
             caption_medium="page",
         )
-        for each in model.metrics:
-            if any(each.values.values()):
-                yield PageDrawing(partial(_drawn, each))
+        for metric in model.metrics:
+            if any(metric.values.values()):
+                yield PageDrawing(partial(_drawn, metric))
         told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
         if (comparisons := sum(each is not None for each in told_of)) > 1:
             yield Sentence(
