@@ -10,9 +10,10 @@ from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.safety import safety
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
+from pytest_vla.util.text import counted
 from pytest_vla.versions import installed_versions
 
 PREFIX, HAZARD, PRESERVATION = "vla_arena_", "hazard_avoidance", "state_preservation"
@@ -75,6 +76,9 @@ def _results(loaded: Loaded) -> tuple[list[_SuiteResult], list[str]]:
             benign = [record for record in selected.records if not record.variation]
             rates = tuple(success_rate(n, [r for r in benign if r.task_level == n], unit_of) for n in LEVELS)
             if any(each.rate is not None for each in rates):
+                tasks = {task.key for task in load_suite(suite).tasks} if suite in suite_names() else set()
+                if absent := tasks - {record.task_key for record in benign}:
+                    left_out.append(f"{model}, {suite}: {len(absent)} of {counted(len(tasks), 'task')} did not run")
                 raw = tuple(costs.get((model, suite, level)) for level in LEVELS)
                 found.append(_SuiteResult(model, suite.removeprefix(PREFIX), rates, raw))
     return found, left_out
