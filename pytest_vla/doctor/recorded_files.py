@@ -29,9 +29,9 @@ from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Task, language_of
 from pytest_vla.policies.base import RecordedStart
 from pytest_vla.policies.demonstrations import (
-    SUFFIXES,
     Demonstration,
     DemonstrationFile,
+    demonstration_files,
     kept_rows,
     open_demonstrations,
     read_level,
@@ -114,10 +114,10 @@ def _read(
     if (place / "meta" / "info.json").is_file():
         return _from_data_set(place, suite, count, cameras, told)
     if place.is_dir():
-        files = [file for depth in ("*", "*/*") for file in sorted(place.glob(depth)) if file.suffix in SUFFIXES]
+        files = demonstration_files(place)
         if not files:
             raise VlaError(f"{path}: {_EXPECTED}, found a folder with neither")
-        return _from_hdf5(path, files[:_MOST_FILES], suite, count, told)
+        return _from_hdf5(path, files, suite, count, told)
     if place.exists():
         return _from_hdf5(path, [place], suite, count, told)
     if not (on_hub := _HUB_ID.fullmatch(path.as_posix())):

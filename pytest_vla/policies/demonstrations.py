@@ -29,6 +29,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 from xml.etree.ElementTree import ParseError
@@ -46,6 +47,9 @@ from pytest_vla.util.text import counted, printable
 
 SUFFIXES = (".hdf5", ".h5")
 """The ends of names of such files."""
+
+MOST_FILES = 1000
+"""Of a folder."""
 
 Array = NDArray[np.float64]
 
@@ -158,6 +162,23 @@ def open_demonstrations(path: Path) -> DemonstrationFile:
     task = re.split(r"[/\\]", place)[-1].removesuffix(".bddl").removesuffix(path.suffix).removesuffix("_demo")
     level = read_level(place) or read_level(path.absolute().as_posix())
     return DemonstrationFile(path, task, tuple(map(int, found["numbers"])), level)
+
+
+def demonstration_files(path: Path) -> list[Path]:
+    """Return a file of demonstrations itself, or those in a folder and in the folders in it; none for anything else."""
+    if path.is_dir():
+        found = (
+            file
+            for depth in ("*", "*/*")
+            for file in sorted(each for each in path.glob(depth) if each.suffix in SUFFIXES)
+        )
+        return list(islice(found, MOST_FILES))
+    return [path] if path.suffix in SUFFIXES else []
+
+
+def is_named(file: Path, task: str) -> bool:
+    """Whether a file's name says that it demonstrates a task: ``TASK_demo.hdf5``; names of tasks have no commas."""
+    return file.stem.removesuffix("_demo").replace(",", "") == task
 
 
 def read_level(place: str) -> str:

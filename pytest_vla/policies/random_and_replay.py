@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case
+from pytest_vla.plan.case import Case, parse_task_key, task_key_of
 from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, RecordedStart, Session
 from pytest_vla.policies.demonstrations import (
     SUFFIXES,
     Demonstration,
+    DemonstrationFile,
+    demonstration_files,
+    is_named,
     kept_rows,
     missing_text,
     no_op_rows,
@@ -41,7 +45,8 @@ _EXECUTED = Traits(gripper=OPENS)
 random_policy.traits = _EXECUTED  # type: ignore[attr-defined]
 
 EXPECTED = (
-    "expected *.npz with actions (n, 7), LIBERO's demonstrations (*.hdf5), or the folder of a run such as .vla/RUN"
+    "expected *.npz with actions (n, 7), LIBERO's demonstrations (*.hdf5, or their folder), or the folder of a run, "
+    "such as .vla/RUN"
 )
 
 
@@ -55,7 +60,7 @@ def read_no_ops(arguments: Sequence[tuple[str, str]], path: Path) -> int | None:
         raise VlaError(f"--vla-model=replay:{path}: {wrong} is no argument of replay. It takes {NO_OPS}")
     if not arguments:
         return None
-    if path.suffix not in SUFFIXES:
+    if not demonstration_files(path):
         raise VlaError(f"--vla-model=replay:{path}: {NO_OPS} is for demonstrations in a file *.hdf5")
     return no_op_rows(arguments[0][1], NO_OPS)
 
@@ -68,7 +73,7 @@ def replay_policy(path: Path, no_ops: int | None = None) -> Policy:
     Args:
         path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; the folder of a run, from which each case
             gets its own actions; or an ``*.hdf5`` of LIBERO's demonstrations, of which seed k plays ``data/demo_k``
-            from its own start.
+            from its own start, or a folder with such a file for each task.
         no_ops: of demonstrations, leave out the rows without motion, but keep so many after each change of the gripper
             (`kept_rows`); None plays all.
 
@@ -78,10 +83,10 @@ def replay_policy(path: Path, no_ops: int | None = None) -> Policy:
             the last action: how it stands still is not known).
     """
     check_replay(path)
+    if demonstration_files(path):
+        return _demonstrated(path, no_ops)
     if path.is_dir():
         return _recorded_in(path)
-    if path.suffix in SUFFIXES:
-        return _demonstrated(path, no_ops)
     actions = _read_actions(path)
     return _playing(lambda episode: actions)
 
@@ -92,7 +97,12 @@ def check_replay(path: Path) -> None:
         raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
     if not path.is_dir() and path.suffix not in (".npz", *SUFFIXES):
         raise VlaError(f"--vla-model=replay:{path}: {EXPECTED}")
-    if path.suffix in SUFFIXES:
+    if (path / "meta" / "info.json").is_file():
+        raise VlaError(
+            f"--vla-model=replay:{path}: a LeRobot data set has no states from which its episodes could begin; "
+            f"{EXPECTED}. `pytest-vla doctor --demos` reads it"
+        )
+    if demonstration_files(path):
         without_h5py()
 
 
@@ -138,36 +148,54 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]], action_convention: s
 
 
 def _demonstrated(path: Path, no_ops: int | None) -> Policy:
-    file = open_demonstrations(path)
-    last: tuple[int, Demonstration] | None = None
+    files = demonstration_files(path)
+    opened = cache(open_demonstrations)
+    if path.is_file():
+        opened(path)
+    last: tuple[object, Path, Demonstration] | None = None
 
-    def read(task: str, level: str, seed: int) -> Demonstration:
+    def file_of(task: str, level: str) -> DemonstrationFile:
+        named = files if path.is_file() else [file for file in files if is_named(file, task)]
+        found = [opened(file) for file in named]
+        for file in found:
+            if file.is_of(task, level):
+                return file
+        there = [f"{file.task}{f' at {file.level}' if file.level else ''}" for file in found]
+        told = f"of {', '.join(there)} (data.bddl_file_name, or the file's name)" if there else "of other tasks"
+        raise EpisodeError("replay-missing", f"{path} has demonstrations {told}")
+
+    def read(task: str, level: str, seed: int) -> tuple[Path, Demonstration]:
         nonlocal last
-        if not file.is_of(task, level):
-            there = f"{file.task}{f' at {file.level}' if file.level else ''} (data.bddl_file_name, or the file's name)"
-            raise EpisodeError("replay-missing", f"{path} has demonstrations of {there}")
-        if seed not in file.numbers:
-            raise EpisodeError("replay-missing", f"{path} has no data/demo_{seed}: it has {missing_text(file)}")
-        if last is None or last[0] != seed:
+        if last is None or last[0] != (task, level, seed):
             try:
+                file = file_of(task, level)
+                if seed not in file.numbers:
+                    missing = f"{file.path} has no data/demo_{seed}: it has {missing_text(file)}"
+                    raise EpisodeError("replay-missing", missing)
                 found = file.read(seed)
                 if no_ops is not None:
                     rows = kept_rows(found.actions, no_ops)
                     if not len(rows):
-                        raise VlaError(f"{path}: {found.name}: no action in it moves the arm or the gripper")
+                        raise VlaError(f"{file.path}: {found.name}: no action in it moves the arm or the gripper")
                     found = replace(found, actions=found.actions[rows], states=found.states[rows])
-                last = seed, found
+                last = (task, level, seed), file.path, found
+            except EpisodeError:
+                raise
             except VlaError as error:
                 raise EpisodeError("replay-unfit", str(error)) from error
-        return last[1]
+        return last[1:]
 
     def start(case: Case) -> RecordedStart:
-        found = read(case.task, case.task_level, case.seed)
+        file, found = read(case.task, case.task_level, case.seed)
         return RecordedStart(
-            f"{path}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
+            f"{file}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
         )
 
-    policy = _playing(lambda episode: read(episode.task, "", episode.seed).actions)
+    def actions_of(episode: Episode) -> NDArray[Any]:
+        _, level = parse_task_key(task_key_of(episode.case_id, episode.suite)) or ("", "")
+        return read(episode.task, level, episode.seed)[1].actions
+
+    policy = _playing(actions_of)
     policy.start = start  # type: ignore[attr-defined]
     return policy
 

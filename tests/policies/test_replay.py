@@ -354,6 +354,26 @@ def test_a_file_of_another_level_is_refused(demonstrated: tuple[Path, list[Recor
         start(dataclasses.replace(case, task_level="L0"))
 
 
+def test_a_folder_has_a_file_for_each_task(demonstrated: tuple[Path, list[Recorded]], tmp_path: Path) -> None:
+    _, found = demonstrated
+    for level in ("level_0", "level_1"):
+        (tmp_path / level).mkdir()
+        write_demonstrations(tmp_path / level / "turn_on_the_stove_demo.hdf5", "turn_on_the_stove", found[:1])
+    (tmp_path / "level_0" / "other_demo.hdf5").write_text("is not opened")
+    ended = replayed(tmp_path, 0)
+    assert ended.record.digest == found[0].ended.record.digest  # type: ignore[union-attr]
+    start = replay_policy(tmp_path).start  # type: ignore[attr-defined]
+    case = Case("vla_arena_long_horizon", "turn_on_the_stove", 0, task_level="L1")
+    assert "level_1" in start(case).of
+    for changed, code in (("another", "replay-missing"), ("other", "replay-unfit")):
+        with pytest.raises(EpisodeError, match=code):
+            start(dataclasses.replace(case, task=changed))
+    (tmp_path / "set" / "meta").mkdir(parents=True)
+    (tmp_path / "set" / "meta" / "info.json").write_text("{}")
+    with pytest.raises(VlaError, match="a LeRobot data set has no states"):
+        replay_policy(tmp_path / "set")
+
+
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 5e-5, 2e-4]), st.sampled_from([-1.0, 1.0, 0.0])), min_size=1, max_size=40
 )
