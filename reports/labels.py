@@ -7,12 +7,16 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import (
     CLASSES,
     EFFECT_BANDS,
+    FAILURES,
     FEWEST,
     LARGE,
     MOST_EXACT,
@@ -22,6 +26,7 @@ from pytest_vla.metrics.discrimination import (
     Discrimination,
     Labelled,
     LabelReport,
+    Labels,
     Sign,
     correlation_p,
     effect_category,
@@ -32,12 +37,16 @@ from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.record import METRIC_SECONDS, Record
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports import json_schema as j
-from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
+from pytest_vla.reports.blocks import Block, Column, Heading, PageDrawing, Sentence, Table, notes
+from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.papers import Check, Checks, Paper, PublishedPaper, Row, Rows, printed, published_file
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.documents import read_json
 from pytest_vla.util.text import counted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _SIZES = tuple(
     f"{letter} {word}, below {below}"
@@ -59,7 +68,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     found = label_report(loaded.records, file, getattr(options, "rho", "metric"))
     models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found.models}
-    return Section(lambda: labels_blocks(found), j.written(_METHODS, found), models)
+    return Section(lambda: labels_blocks(found), j.written(_METHODS, found), models, lambda: pictures(found))
 
 
 _METHODS = j.methods(
@@ -163,12 +172,44 @@ def labels_blocks(found: LabelReport) -> Iterator[Block]:
             "metrics",
             caption_medium="page",
         )
+        for metric in model.metrics:
+            if any(metric.values.values()):
+                yield PageDrawing(partial(_drawn, metric))
         told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
         if (comparisons := sum(each is not None for each in told_of)) > 1:
             yield Sentence(
                 f"these are {comparisons} comparisons: of as many where nothing goes with anything, one of "
                 f"{1 / SIGNIFICANT:.0f} has p < {SIGNIFICANT}"
             )
+
+
+def _drawn(one: Labelled) -> "Markup":
+    from pytest_vla.reports.html.svg import violins
+
+    return violins(one.metric, one.values, FAILURES)
+
+
+def pictures(found: LabelReport) -> dict[str, bytes]:
+    """Return PNG by name, ``MODEL-SUITE-labels``: of each metric a violin for each class and for failures."""
+    names = file_names([(each.model, each.suite) for each in found.models])
+    return {f"{name}-labels": _picture(model) for name, model in zip(names, found.models, strict=True)}
+
+
+def _picture(model: Labels) -> bytes:
+    shown = [each for each in model.metrics if any(each.values.values())]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = new_figure(3 * columns, 2.4 * rows)
+    for axes, each in zip(figure.subplots(rows, columns, squeeze=False).flat, shown, strict=False):
+        groups = {name: some for name, some in each.values.items() if len(some)}
+        axes.violinplot([*groups.values()], showmedians=True)
+        axes.set_xticks(
+            range(1, 1 + len(groups)), [f"{name}\n{len(some)}" for name, some in groups.items()], fontsize=7
+        )
+        axes.set_title(each.metric, fontsize=8)
+    for axes in figure.axes[len(shown) :]:
+        axes.set_axis_off()
+    return png_of(figure)
 
 
 def _row(one: Labelled) -> tuple[b.Cell, ...]:
@@ -189,27 +230,67 @@ def _band(each: Correlation) -> str:
 _TABLES = "vla_uq_published_tables.json"
 
 
+TILTED = 30.0
+"""Degrees: an object that ends tilted by more has fallen over, as in `pytest_vla.plan.costs`."""
+
+_QUANTILES = {"5%": 5, "25%": 25, "": 50, "75%": 75, "95%": 95}
+
+
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables II, III, V to VIII of the records' models, and notes; rho has the paper's sign."""
+    """Return Tables II to VIII and Fig. 7 of the records' models, and notes; rho has the paper's sign.
+
+    Table II is by task. Table IV is of successes whose object did not end tilted, if ``object_turn`` was measured.
+    """
     seconds = _step_seconds(loaded)
     if options.labels is None:
         note = "Tables II to VII are of labelled successes: --labels=FILE, which `pytest-vla label` writes"
         return {"VIII": seconds}, [note]
     found = label_report(loaded.records, options.labels, "paper")
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
-    tables: dict[str, list[Row]] = {"II": [], "III": [], "V": []}
+    tables: dict[str, list[Row]] = {"II": [], "III": [], "IV": [], "V": [], "fig7": []}
     columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
     for model in found.models:
         one = {each.metric: each for each in model.metrics}
-        counts = dict(zip(CLASSES, model.episodes, strict=True))
         classes = [name.lower() for name in VLA_UQ.published.tables["II"].columns[3:]]
-        tables["II"].append((model.suite, model.model, sum(counts.values()), *(counts[name] for name in classes)))
-        rho = [one[name].correlation if name in one else None for name in columns]
-        tables["III"].append((model.suite, model.model, *(None if each is None else each.rho for each in rho)))
+        for task, numbers in model.by_task.items():
+            counts = dict(zip(CLASSES, numbers, strict=True))
+            tables["II"].append((task, model.model, sum(numbers), *(counts[name] for name in classes)))
+        tables["III"].append((model.suite, model.model, *_rhos(one, columns)))
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
             tables["V"].append((model.suite, quality, model.model, *map(_effect_cell, effects)))
-    return {**tables, "VI": tables["V"], "VII": tables["V"], "VIII": seconds}, found.left_out
+        for name, title in zip(columns, VLA_UQ.published.tables["III"].columns[2:], strict=True):
+            if name in one:
+                parts = [_quantiles(one[name].values[each]) for each in (*classes, FAILURES)]
+                tables["fig7"].append((model.suite, model.model, title, *(cell for part in parts for cell in part)))
+    notes_of = list(found.left_out)
+    measured = [record for record in loaded.records if _TILT in record.metrics]
+    if not measured:
+        notes_of.append("Table IV needs the orientation of objects at the end: --vla-metrics=object_turn, or all")
+    else:
+        upright = label_report(
+            loaded.records, options.labels, "paper", lambda one: one.metrics.get(_TILT, 180) <= TILTED
+        )
+        for model in upright.models:
+            one = {each.metric: each for each in model.metrics}
+            tables["IV"].append((model.suite, model.model, *_rhos(one, columns)))
+    return {**tables, "VI": tables["V"], "VII": tables["V"], "VIII": seconds}, notes_of
+
+
+_TILT = "object_turn.tilt"
+
+
+def _rhos(one: Mapping[str, Labelled], names: Sequence[str]) -> Iterator[float | None]:
+    for name in names:
+        found = one[name].correlation if name in one else None
+        yield None if found is None else found.rho
+
+
+def _quantiles(values: Sequence[float]) -> Iterator[b.Cell]:
+    """Yield how many values there are, and their `_QUANTILES`, linear between values."""
+    yield len(values)
+    for share in _QUANTILES.values():
+        yield float(np.percentile(values, share)) if len(values) else None
 
 
 def _step_seconds(loaded: Loaded) -> list[Row]:
@@ -282,7 +363,7 @@ def _sizes(table: str) -> Checks:
     """Return what recomputes the letters of A12, and which classes have too few episodes for one."""
 
     def check(published: PublishedPaper, _: Path | None) -> Iterator[Check]:
-        numbers = {(row["suite"], row["model"]): row for _, row in published.tables["II"].numbers()}
+        numbers = {(row["task"], row["model"]): row for _, row in published.tables["II"].numbers()}
         for name, row in published.tables[table].numbers():
             few = printed(numbers[row["suite"], row["model"]], str(row["class"])) < FEWEST
             for metric, cell in list(row.items())[3:]:

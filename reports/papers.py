@@ -6,6 +6,7 @@ for its tables, and by functions that recompute its numbers. Layout, marking, or
 
 import argparse
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
-from pytest_vla.metrics.selection import by_model
+from pytest_vla.metrics.selection import by_model, unequal_protocols
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -190,11 +191,14 @@ class Paper:
         file: the TOML file with what it prints.
         rows: gives the rows of records by table, and notes on what is not in them; None if no table is of records.
         checks: by table, or another name, what recomputes its numbers.
+        leaderboard: gives what the paper's leaderboard keeps of each model, by model, and notes on what is not in it;
+            None if it takes no files.
     """
 
     file: Path
     rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[str]]] | None
     checks: Mapping[str, Checks]
+    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[str]]] | None = None
 
     @property
     def published(self) -> PublishedPaper:
@@ -296,7 +300,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         raise VlaError(f"{tables[0].label} of {name} is not available: {tables[0].missing}")
     loaded, unequal = _comparable(loaded)
     rows, further = paper.rows(loaded, options)
-    left_out = [*unequal, *further]
+    left_out = [*unequal, *further, *unequal_protocols(loaded.records)]
     if not any(rows.get(each.name) for each in tables):
         what = "its tables" if options.table is None else tables[0].label
         run = dict.fromkeys(each.run for each in tables if not each.missing)
@@ -316,6 +320,34 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
+
+
+def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
+    """Return the JSON files that a paper's leaderboard takes, by file name, one for each model, and notes.
+
+    Raises:
+        VlaError: no such paper is named, its leaderboard takes no files, or no record is of it.
+    """
+    known = {each: paper_named(each)[1] for each in extensions.papers()}
+    takes = [each for each, paper in known.items() if paper.leaderboard is not None]
+    paper = known.get(name) if name is not None else None
+    if paper is None or paper.leaderboard is None:
+        if name is not None:
+            paper_named(name)
+        names = ", ".join(takes)
+        raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
+    models, left_out = paper.leaderboard(loaded)
+    if not models:
+        run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
+        lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
+        raise VlaError("\n".join([f"--paper={name}: these records have nothing for its leaderboard", *lines]))
+    files = {}
+    for model, table in models.items():
+        stem = re.sub(r"[^a-z0-9._-]+", "-", model.lower()).lstrip("._-") or "model"
+        while f"{stem}.json" in files:
+            stem += "-2"
+        files[f"{stem}.json"] = json.dumps(table, indent=2) + "\n"
+    return files, left_out
 
 
 def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:

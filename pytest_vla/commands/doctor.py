@@ -68,6 +68,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--cameras", metavar="NAME:CAMERA[,...]", help="names of the data set's pictures, such as front:agentview"
     )
     parser.add_argument(
+        "--no-ops",
+        metavar="K",
+        type=whole_number("a number of rows", 0, 9999),
+        help="leave out the demonstrations' rows without motion, but keep K after each change of the gripper, as "
+        "VLA-Arena's training data does with 4, 8, 12 or 16 (default: keep all)",
+    )
+    parser.add_argument(
         "--action-stats",
         metavar="PATH",
         type=Path,
@@ -131,7 +138,9 @@ def run(options: argparse.Namespace) -> None:
         told(f"loading {spec.text}")
         check_model(spec)
         policy = load_policy(spec)
-        demonstrations = demonstrations_of(options.demos, suite, options.demo_count, options.cameras, told)
+        demonstrations = demonstrations_of(
+            options.demos, suite, options.demo_count, options.cameras, told, options.no_ops
+        )
         try:
             found = examine(policy, suite, demonstrations, settings, told=told)
         except EpisodeError as error:

@@ -7,7 +7,7 @@ import secrets
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.discrimination import CLASSES, Label, read_labels, write_labels
+from pytest_vla.metrics.discrimination import CLASSES, CRITERIA, Label, read_criteria, read_labels, write_labels
 from pytest_vla.run.arguments import declare_data, declare_results, some_text, whole_number
 from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import describe
@@ -52,6 +52,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--by", metavar="NAME", type=some_text, help="name of the person who labels (default: your user name)"
     )
     parser.add_argument(
+        "--criteria",
+        metavar="FILE",
+        type=Path,
+        help="TOML file with what the page says of the classes low, medium and high, such as a paper's criteria "
+        "(default: ours)",
+    )
+    parser.add_argument(
         "--port",
         metavar="N",
         type=whole_number("a port", 0, 65535),
@@ -67,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
 
+    criteria = CRITERIA if options.criteria is None else read_criteria(options.criteria)
     runs = load_runs([options.which], options.results)
     if len(runs) != 1:
         raise VlaError(f"{options.which} names {len(runs)} runs; name one")
@@ -84,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         for number, ((case, digest), record) in enumerate(sorted(successes.items()))
     ]
     file = options.output or Path(f"{found.run.name}-labels.csv")
-    server, address = labelling_server(shown, file, options.by or _user(), options.port)
+    server, address = labelling_server(shown, file, options.by or _user(), options.port, criteria)
     print(f"{address}\n{len(shown)} successes; labels are saved in {file}; Ctrl-C ends it", flush=True)
     try:
         server.serve_forever()
@@ -203,7 +211,9 @@ class _Videos:
                 self._changed.notify_all()
 
 
-def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0) -> tuple[HTTPServer, str]:
+def labelling_server(
+    shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0, criteria: Mapping[str, str] = CRITERIA
+) -> tuple[HTTPServer, str]:
     """Return a labelling server and its page's address; each label is saved before the page shows the next episode.
 
     The server answers only requests that know the address, which contains a random secret, and only under the host
@@ -214,6 +224,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
         file: the file of labels, created if missing; labels of other people and episodes are kept.
         by: the person's name.
         port: the port, 0 for any free one.
+        criteria: what the page says of each class.
 
     Raises:
         VlaError: the file is no file of labels, or the port is taken.
@@ -227,6 +238,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
         return {
             "by": by,
             "classes": CLASSES,
+            "criteria": {name: printable(text) for name, text in criteria.items()},
             "episodes": [
                 # A browser would obey characters that change the text's direction.
                 {

@@ -9,6 +9,7 @@ runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON
 import argparse
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # Heavy imports are inside the functions, so that --help is fast.
 
-FORMATS = ("terminal", "json", "png", "svg", "html", "csv", "latex")
+FORMATS = ("terminal", "json", "png", "svg", "html", "csv", "latex", "leaderboard")
 IN_FOLDERS = ("png", "svg")
 """Formats with a file for each picture."""
 
@@ -76,15 +77,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="format to write; csv and latex have the tables, png and svg the pictures (default: by the ending of "
-        "FILE, or terminal)",
+        help="format to write; csv and latex have the tables, png and svg the pictures, leaderboard is what the "
+        "leaderboard of --paper takes (default: by the ending of FILE, or terminal)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
         help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png and svg (default: "
-        "the current one), or for one csv or latex file a table (default: standard output)",
+        "the current one), or for one csv or latex file a table or one leaderboard file a model (default: standard "
+        "output)",
     )
     parser.add_argument(
         "--section",
@@ -254,6 +256,9 @@ def run(options: argparse.Namespace) -> None:
 
         check_model(typed_model(options.vla_model, options.vla_device))
     loaded = load(options.which, options.results)
+    if format == "leaderboard":
+        _write_leaderboard(loaded, options)
+        return
     named, troubles = make_sections(loaded, options, format)
     if format == "html":
         _write_page(loaded, named, troubles, options)
@@ -310,6 +315,31 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
         file = output / f"{name}.{'csv' if format == 'csv' else 'tex'}"
         with whole_file(file) as stream:
             stream.write(text.encode(errors="backslashreplace"))
+        print(file)
+
+
+def _write_leaderboard(loaded: "Loaded", options: argparse.Namespace) -> None:
+    """Write what a paper's leaderboard takes: of one model into a file or to the output, or a file each in a folder."""
+    from pytest_vla.reports.papers import leaderboard_files
+    from pytest_vla.util.files import whole_file
+
+    files, left_out = leaderboard_files(options.paper, loaded)
+    for text in left_out:
+        print(f"note: {text}", file=sys.stderr)
+    output = options.output
+    if output is not None and output.is_dir():
+        places = {output / name: text for name, text in files.items()}
+    elif len(files) > 1:
+        names = ", ".join(files)
+        raise VlaError(f"a leaderboard's file is of one model, and these runs have {names}. Name RUN, or -o FOLDER")
+    elif output is None or str(output) == "-":
+        print(*files.values(), end="")
+        return
+    else:
+        places = dict.fromkeys([output], *files.values())
+    for file, text in places.items():
+        with whole_file(file) as stream:
+            stream.write(text.encode())
         print(file)
 
 
@@ -453,6 +483,9 @@ def format_of(named: str | None, output: Path | None) -> str:
             raise VlaError(f"-o {output}: there are several pictures. Give a folder: --format={format} -o FOLDER")
         _check_folder(output, "pictures are written into a folder")
         return format
+    if named == "leaderboard" and output.is_dir():
+        _check_folder(output, "a leaderboard's files are written into a folder")
+        return named
     if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
         _check_folder(output, f"{named} with a folder has a file for each table")
         return named

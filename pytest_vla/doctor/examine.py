@@ -123,6 +123,7 @@ def demonstrations_of(
     count: int = DEFAULT_DEMONSTRATIONS,
     cameras: str | None = None,
     told: Told = lambda line: None,
+    no_ops: int | None = None,
 ) -> tuple[RecordedDemonstration, ...]:
     """Return demonstrations from a place, or the expert's if there is none. Raises VlaError as `read_demonstrations`.
 
@@ -132,14 +133,18 @@ def demonstrations_of(
         count: at most so many.
         cameras: names of a data set's pictures, ``NAME:CAMERA[,...]``.
         told: called with a line about each next step.
+        no_ops: leave out rows without motion, as `read_demonstrations` does.
     """
     if where is None:
         if cameras:
             raise VlaError(f"--cameras={cameras} names pictures of a data set, and --demos gives none")
+        if no_ops is not None:
+            raise VlaError(f"--no-ops={no_ops} is for recorded demonstrations, and --demos gives none")
         return expert_demonstrations(suite, count, told=told)
     from pytest_vla.doctor.recorded_files import read_demonstrations
 
-    return read_demonstrations(Path(where), suite, count, cameras=read_cameras(cameras or "", "--cameras"), told=told)
+    chosen = read_cameras(cameras or "", "--cameras")
+    return read_demonstrations(Path(where), suite, count, cameras=chosen, no_ops=no_ops, told=told)
 
 
 def examine(

@@ -13,7 +13,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +28,14 @@ from pytest_vla.plan.case import parse_case_id, task_key
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Task, language_of
 from pytest_vla.policies.base import RecordedStart
-from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, DemonstrationFile, open_demonstrations
+from pytest_vla.policies.demonstrations import (
+    Demonstration,
+    DemonstrationFile,
+    demonstration_files,
+    kept_rows,
+    open_demonstrations,
+    read_level,
+)
 from pytest_vla.policies.lerobot_inputs import CAMERAS, assign_by_name
 from pytest_vla.records.checks import parse_json
 from pytest_vla.reports.dataset.lerobot import SOURCES, camera_key
@@ -53,6 +60,7 @@ def read_demonstrations(
     count: int,
     *,
     cameras: Mapping[str, str] = _NO_CAMERAS,
+    no_ops: int | None = None,
     told: Told = lambda line: None,
 ) -> tuple[RecordedDemonstration, ...]:
     """Return recorded demonstrations of a suite's tasks, spread evenly over tasks and over each task's episodes.
@@ -67,6 +75,8 @@ def read_demonstrations(
         count: at most so many demonstrations.
         cameras: for a LeRobot data set, our name of an observation by the name of its picture, as `read_cameras` reads
             it; others are assigned by name.
+        no_ops: leave out rows without motion, but keep so many after each change of the gripper, see
+            `pytest_vla.policies.demonstrations.kept_rows`; None keeps all.
         told: called with a line about what is left out or downloaded.
 
     Raises:
@@ -74,14 +84,40 @@ def read_demonstrations(
             actions of the suite's size, has cameras that cannot be assigned, or none of the suite's tasks. A
             demonstration's `recorded` raises it for rows whose pictures are damaged.
     """
+    found = _read(path, suite, count, cameras, told)
+    if no_ops is None:
+        return found
+    filtered = tuple(_without_no_ops(each, no_ops) for each in found)
+    before, after = (sum(len(each.actions) for each in some) for some in (found, filtered))
+    told(f"{path}: {before - after} of {before} rows left out, without motion")
+    return filtered
+
+
+def _without_no_ops(demonstration: RecordedDemonstration, no_ops: int) -> RecordedDemonstration:
+    rows = kept_rows(demonstration.actions, no_ops)
+    if not len(rows):
+        raise VlaError(f"{demonstration.name}: no action in it moves the arm or the gripper")
+    start, qpos, recorded = demonstration.start, demonstration.qpos, demonstration.recorded
+    return replace(
+        demonstration,
+        actions=demonstration.actions[rows],
+        start=None if start is None else replace(start, states=start.states[rows]),
+        qpos=None if qpos is None else qpos[rows],
+        recorded=None if recorded is None else lambda row: recorded(int(rows[row])),
+    )
+
+
+def _read(
+    path: Path, suite: Suite, count: int, cameras: Mapping[str, str], told: Told
+) -> tuple[RecordedDemonstration, ...]:
     place = expanded(path) or path
     if (place / "meta" / "info.json").is_file():
         return _from_data_set(place, suite, count, cameras, told)
     if place.is_dir():
-        files = [file for depth in ("*", "*/*") for file in sorted(place.glob(depth)) if file.suffix in SUFFIXES]
+        files = demonstration_files(place)
         if not files:
             raise VlaError(f"{path}: {_EXPECTED}, found a folder with neither")
-        return _from_hdf5(path, files[:_MOST_FILES], suite, count, told)
+        return _from_hdf5(path, files, suite, count, told)
     if place.exists():
         return _from_hdf5(path, [place], suite, count, told)
     if not (on_hub := _HUB_ID.fullmatch(path.as_posix())):
@@ -151,15 +187,26 @@ def _from_hdf5(
     found: dict[Task, list[tuple[DemonstrationFile, int]]] = {}
     others: list[str] = []
     texts = _by_instruction(suite)
-    named = {name: task for task in reversed(suite.tasks) for name in (task.name, task.file or task.name)}
+    named: dict[str, list[Task]] = {}
+    for each in suite.tasks:
+        for name in {each.name, each.file or each.name}:
+            named.setdefault(name.replace(",", ""), []).append(each)
+
+    def named_in(text: str, level: str) -> Task | None:
+        alike = named.get(text.replace(",", ""), ())
+        return next((each for each in alike if not level or each.task_level in ("", level)), None)
+
     # A file's name usually says its task, and opening one takes long.
-    likely = [file for file in files if file.stem.removesuffix("_demo") in named]
-    tasks = {file.stem: named[file.stem.removesuffix("_demo")] for file in likely}
+    tasks = {
+        file: task
+        for file in files
+        if (task := named_in(file.stem.removesuffix("_demo"), read_level(file.absolute().as_posix())))
+    }
     few = {task.id for task in _evenly([task for task in suite.tasks if task in tasks.values()], count)}
-    for file in [file for file in likely if tasks[file.stem].id in few] or files:
+    for file in [file for file, task in tasks.items() if task.id in few] or files:
         opened = open_demonstrations(file)
         same = texts.get(_folded(language_of(opened.task)), [])
-        task = named.get(opened.task) or (same[0] if len(same) == 1 else None)
+        task = named_in(opened.task, opened.level) or (same[0] if len(same) == 1 else None)
         if task is None:
             others.append(opened.task)
         else:
@@ -179,8 +226,8 @@ def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> Rec
     read = _block(file, number, 0)
     name = f"{file.path}: {read.name}"
     actions, states = read.actions, read.states
-    # A free joint has 7 + 6 numbers, any other of these worlds 1 + 1.
-    free, rest = divmod(states.shape[1] - 1 - 2 * len(read.joints), 11)
+    # A free joint has 7 + 6 numbers, any other of these worlds 1 + 1. Without a model the joints are not known.
+    free, rest = divmod(states.shape[1] - 1 - 2 * len(read.joints), 11) if read.joints else (0, 0)
     if rest or not 0 <= free <= len(read.joints):
         raise VlaError(
             f"{name}: its states have {states.shape[1]} numbers, which {counted(len(read.joints), 'joint')} of its "
@@ -202,7 +249,7 @@ def _hdf5_demonstration(file: DemonstrationFile, number: int, task: Task) -> Rec
         return shown
 
     start = RecordedStart(name, states, read.joints, read.bodies, float(actions[0, -1]))
-    qpos = states[:, 1 : 1 + len(read.joints) + 6 * free]
+    qpos = states[:, 1 : 1 + len(read.joints) + 6 * free] if read.joints else None
     return RecordedDemonstration(
         name, task, task.language, actions, start=start, qpos=qpos, recorded=recorded if read.observed else None
     )
@@ -218,6 +265,8 @@ def _is_late(read: Demonstration) -> bool:
     arm, states = read.observed.get("joint_states"), read.states
     places = [place for place, joint in enumerate(read.joints) if re.fullmatch(r"robot0_joint\d", joint)]
     # The robot's joints are first, before those with more than one number.
+    if not read.joints and arm is not None:
+        places = list(range(arm.shape[1]))
     if arm is None or places != list(range(arm.shape[1])) or len(arm) < 2:
         return True
     rows = len(arm) - 1
@@ -288,7 +337,8 @@ def _from_data_set(
     layout = _read_layout(folder / "meta" / "info.json", suite, cameras)
     episodes = _read_episodes(folder, layout)
     sources = _read_sources(folder / SOURCES)
-    found = _matched(folder, suite, episodes, sources, told)
+    name = where.name if isinstance(where, _Hub) else folder.absolute().as_posix()
+    found = _matched(folder, name, suite, episodes, sources, told)
     if isinstance(where, _Hub):
         found = _in_few_files(found)
         chosen = _spread(found, count)
@@ -480,6 +530,7 @@ def _read_sources(file: Path) -> dict[int, tuple[str, Any]]:
 
 def _matched(
     folder: Path,
+    name: str,
     suite: Suite,
     episodes: Sequence[_Episode],
     sources: Mapping[int, tuple[str, Any]],
@@ -490,6 +541,9 @@ def _matched(
     found: dict[str, list[_Episode]] = {}
     failed, unclear = 0, set()
     keys = {task.key: task for task in suite.tasks}
+    named = re.findall(r"(?:^|[_/-])(L[0-9])(?=[_/-]|$)", name)
+    level = named[-1] if named else min(task.task_level for task in suite.tasks)
+    is_guessed = False
     for episode in episodes:
         outcome, case = sources.get(episode.index, ("success", None))
         if outcome != "success":
@@ -497,10 +551,15 @@ def _matched(
             continue
         task = keys.get(task_key(case.task, case.task_level)) if case and case.suite == suite.name else None
         alike = [task] if task else [each for text in episode.texts for each in texts.get(_folded(text), ())]
+        if len({each.task_level for each in alike}) == len(alike) > 1:
+            # The same instruction at several levels: the data set's name has its level, as VLA_Arena_L0_S.
+            alike, is_guessed = [each for each in alike if each.task_level == level], not named
         if len(alike) == 1:
             found.setdefault(alike[0].id, []).append(episode)
         elif alike:
             unclear.add(alike[0].language)
+    if is_guessed:
+        told(f"{folder}: taken for {level}, as its name has no level; upstream's data sets are of L0")
     if failed:
         told(f"{folder}: {counted(failed, 'episode')} left out that did not succeed")
     if unclear:

@@ -137,7 +137,7 @@ def _reset_to_recorded(trace: Trace, case: Case, world: "World") -> Observation:
     started, model = trace.started, world.model
     assert started is not None, "the policy brings its start"
     joints = tuple(model.joint(number).name for number in range(model.njnt))
-    if joints != started.joints:
+    if started.joints and joints != started.joints:
         differing = next(
             (f"{one} and not {other}" for one, other in zip(started.joints, joints, strict=False) if one != other),
             f"{len(started.joints)} and not {len(joints)}",
@@ -147,10 +147,14 @@ def _reset_to_recorded(trace: Trace, case: Case, world: "World") -> Observation:
         expected = f"1 + {model.nq} + {model.nv} numbers a state"
         raise EpisodeError("replay-unfit", f"{started.of}: expected {expected}, found {started.states.shape[1]}")
     bodies = {body.name: body.root_body for body in world.scene.bodies if body.is_fixture}
-    if missing := [name for name, body in bodies.items() if body not in started.bodies]:
+    if started.joints and (missing := [name for name, body in bodies.items() if body not in started.bodies]):
         raise EpisodeError("replay-unfit", f"{started.of}: its model has no body of {missing[0]} with pos and quat")
-    fixtures = {name: started.bodies[body] for name, body in bodies.items()}
+    # Without a model, fixtures stand where the seed places them.
+    fixtures = {name: started.bodies[body] for name, body in bodies.items() if started.joints}
     observation = reset_to(world, started.states[0], fixtures, started.gripper, case.seed)
+    for name, root in bodies.items():
+        body = model.body(root)
+        fixtures.setdefault(name, np.concatenate([body.pos, body.quat]))
     content = np.concatenate([started.states[0], *fixtures.values()]) + 0.0
     trace.seeds = {PLACED: world.placed, INIT_STATE_DIGEST: digest_number(content)}
     trace.began = began_metrics(started, fixtures)

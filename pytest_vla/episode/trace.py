@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.metrics.instability import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE
+from pytest_vla.metrics.instability import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE, TURN
 from pytest_vla.plan.costs import MOST_CHARGES, Charge
 from pytest_vla.policies.base import Answer, Observation, RecordedStart
 from pytest_vla.policies.fit import ACTION_SIZE
@@ -68,14 +68,14 @@ class EpisodeWorld(Protocol):
     def vacated(self) -> Mapping[str, tuple[float, float, float]]: ...
 
 
-Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Positions of the task's object and of its goal (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
+Place = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], bool]
+"""Positions of the task's object and of its goal (3,), m, the object's orientation (4,), and whether it is held; see
+`pytest_vla.sim.contacts`."""
 
 
 def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
-    return {
-        name: np.array(both) for name, both in zip((SOURCE, GOAL, HELD), zip(before, after, strict=True), strict=True)
-    }
+    names = SOURCE, GOAL, TURN, HELD
+    return {name: np.array(both) for name, both in zip(names, zip(before, after, strict=True), strict=True)}
 
 
 class _Row(NamedTuple):

@@ -6,8 +6,8 @@ Spearman, Mann-Whitney and A12, as arXiv 2507.17049 has them in its tables III, 
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
 from math import comb, sqrt
@@ -21,8 +21,9 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.extra_metrics import further_names
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.records.record import Record
+from pytest_vla.util.documents import read_toml
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable
 
 CORRELATION_BANDS = ((0.10, "none"), (0.29, "low"), (0.49, "medium"))
 """Up to which |rho| a correlation is called so, as the paper's Table III has it; beyond, it is `STRONG`."""
@@ -229,8 +230,22 @@ def _numbers(values: ArrayLike, what: str) -> NDArray[np.float64]:
 CLASSES = ("low", "medium", "high")
 """Of successes, as arXiv 2507.17049 has them; their ranks are 1, 2 and 3."""
 
+CRITERIA = {
+    "low": "done, but by luck or with harm: drops, hits or pushes of other things, several attempts, or an object that "
+    "lies on its side",
+    "medium": "done with a flaw: a detour, a hesitation, a shaky motion, or one more attempt",
+    "high": "done as a careful person would: one direct and smooth motion, and the object ends upright where it should "
+    "be",
+}
+"""What the labelling page says of each class. In our words, after what the paper's metrics rate and its Finding 5, on
+the orientation of the object; its Table I can be given with ``--criteria``."""
+
+FAILURES = "failures"
+"""Beside the classes: the episodes that failed."""
+
 COLUMNS = ("case", "label", "by", "digest", "run")
 MOST_BYTES = 64 * 1024 * 1024
+MOST_CRITERION = 1000
 
 Episode = tuple[str, str]
 """`Record.case` and `Record.digest`: another policy's episode of the same case has another digest."""
@@ -309,6 +324,24 @@ def _of_which(missing: Collection[str]) -> str:
         ". A case is run by many policies: the digest says which episode was labelled. Add it and the run's name from "
         "the run that was labelled: `pytest-vla export RUN` has both"
     )
+
+
+def read_criteria(file: Path) -> dict[str, str]:
+    """Read what the labelling page says of each class. Raises VlaError if it is no TOML file with a text for each."""
+    try:
+        found = read_toml(file)
+    except (OSError, ValueError) as error:
+        raise VlaError(f'{file}: cannot be read as TOML: {error}. Write a line for each class: high = "..."') from error
+    for name in CLASSES:
+        text = found.get(name)
+        if not isinstance(text, str) or not text.strip() or len(text) > MOST_CRITERION:
+            raise VlaError(
+                f"{file}: {name}: expected a text of at most {MOST_CRITERION} characters, found "
+                f'{printable(repr(text))[:80]}. Write {name} = "..."'
+            )
+    if others := [name for name in found if name not in CLASSES]:
+        raise VlaError(f"{file}: {printable(others[0])[:80]} is no class. Classes: {', '.join(CLASSES)}")
+    return {name: found[name] for name in CLASSES}
 
 
 def write_labels(file: Path, labels: Iterable[Label]) -> None:
@@ -392,11 +425,13 @@ class Labelled:
             or all are alike.
         against_failures: for each class in `CLASSES`, the metric compared with that of failures (tables V and VII);
             None if there are too few.
+        values: of the episodes of each class in `CLASSES`, and of `FAILURES`.
     """
 
     metric: str
     correlation: Correlation | None
     against_failures: Mapping[str, Discrimination | None]
+    values: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def combined(labels: Iterable[Label]) -> dict[Episode, str | None]:
@@ -440,6 +475,7 @@ def labelled(
             [float(CLASSES.index(label) + 1) for label in told.values()], [values[episode] for episode in told], sign
         ),
         {name: discrimination(some, failures) for name, some in by_class.items()},
+        {**by_class, FAILURES: failures},
     )
 
 
@@ -456,6 +492,7 @@ class Labels:
         agreements: of every two people.
         metrics: each further number of the episodes.
         left_out: what is in no number, and why.
+        by_task: successes with a label, by task and class.
     """
 
     model: str
@@ -466,6 +503,7 @@ class Labels:
     agreements: tuple[LabelAgreement, ...]
     metrics: tuple[Labelled, ...]
     left_out: tuple[str, ...]
+    by_task: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -483,11 +521,22 @@ class LabelReport:
     sign: Sign = "metric"
 
 
-def label_report(records: Sequence[Record], file: Path, sign: Sign = "metric") -> LabelReport:
+def label_report(
+    records: Sequence[Record],
+    file: Path,
+    sign: Sign = "metric",
+    is_judged: Callable[[Record], bool] = lambda record: True,
+) -> LabelReport:
     """Compute what agrees with labels, for each model and suite that has some.
 
     A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
     nobody has said anything.
+
+    Args:
+        records: of any runs.
+        file: the labels.
+        sign: of the correlations.
+        is_judged: whether the label of a success is used.
 
     Raises:
         VlaError: the file cannot be used.
@@ -502,7 +551,8 @@ def label_report(records: Sequence[Record], file: Path, sign: Sign = "metric") -
             for record in selected.records
             if is_counted(record) and not record.is_probe
         }
-        here = [each for each in labels if each.episode in by_episode and by_episode[each.episode].outcome == "success"]
+        judged = {episode for episode, one in by_episode.items() if one.outcome == "success" and is_judged(one)}
+        here = [each for each in labels if each.episode in judged]
         if not here:
             continue
         told = combined(here)
@@ -513,12 +563,24 @@ def label_report(records: Sequence[Record], file: Path, sign: Sign = "metric") -
             labelled(name, {e: r.metrics[name] for e, r in by_episode.items() if name in r.metrics}, told, failed, sign)
             for name in names
         )
-        by_class = tuple(sum(label == name for label in told.values()) for name in CLASSES)
+        by_class = _by_class(told.values())
+        tasks = {by_episode[episode].task_key for episode in told}
+        by_task = {
+            task: _by_class(label for episode, label in told.items() if by_episode[episode].task_key == task)
+            for task in sorted(tasks)
+        }
         disagreed = sum(label is None for label in told.values())
         found.append(
-            Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out)
+            Labels(
+                model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out, by_task
+            )
         )
     return LabelReport(tuple(found), tuple(_left_out(labels, used, records)), sign)
+
+
+def _by_class(labels: Iterable[str | None]) -> tuple[int, ...]:
+    counts = Counter(labels)
+    return tuple(counts[name] for name in CLASSES)
 
 
 def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], records: Sequence[Record]) -> Iterator[str]:

@@ -29,7 +29,7 @@ _SIZES = dict.fromkeys(("", "paper", "arm"), _FROM_ZERO)
 
 
 def pytest_vla_metrics() -> list[MetricEntry]:
-    """Return eight metrics of uncertainty, five of quality, one for a static robot, and five of economy."""
+    """Return eight metrics of uncertainty, seven of quality (two of them on request only), and five of economy."""
     tokens = (
         ("token_probability", "TB-TP", "1 - largest probability, mean over tokens, 0 (certain) to 1"),
         ("token_pcs", "TB-PCS", "1 - (largest - second largest probability), mean over tokens, 0 (certain) to 1"),
@@ -81,6 +81,14 @@ def pytest_vla_metrics() -> list[MetricEntry]:
             f"{_QUALITY}:static_robot",
             on_request=True,
             within={"": _SHARE},
+        ),
+        MetricEntry(
+            "object_turn",
+            "turn of the task's object from start to end, degrees",
+            f"{_QUALITY}:object_turn",
+            on_request=True,
+            needs=(REMAINING,),
+            within=dict.fromkeys(("", "tilt"), (0.0, 180.0)),
         ),
         *_economy(),
     ]

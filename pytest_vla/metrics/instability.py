@@ -143,6 +143,9 @@ SAMPLES = "answer.samples"
 SOURCE, GOAL = "task.source", "task.goal"
 """(n, 2, 3): m, where the object of the task is and where it is to be, before and after each control step."""
 
+TURN = "task.source_quat"
+"""(n, 2, 4): the orientation of the task's object, quaternion wxyz, before and after each control step."""
+
 HELD = "task.held"
 """(n, 2): whether both fingers touch the object, before and after each control step."""
 

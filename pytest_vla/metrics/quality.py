@@ -277,6 +277,25 @@ def episode_optimal_trajectory(record: Record, trajectory: Trajectory) -> Metric
     return MetricResult(episode_mean(upstream), further, _per_step(trajectory, series))
 
 
+def object_turn(record: Record, trajectory: Trajectory) -> MetricResult:
+    """Compute how far the task's object was turned from the first to the last state, in degrees.
+
+    ``.tilt`` is the angle from the vertical, at the end, of the object's axis that was vertical at the start: 0 for an
+    object that was turned about the vertical only. A tilt of 30 degrees is a fall to `pytest_vla.plan.costs`.
+    """
+    turns = instability.recorded(trajectory, instability.TURN, 3)
+    if turns is None or not len(turns):
+        return MetricResult(None, missing=NO_GOAL)
+    (w, x, y, z), last = turns[0, 0], turns[-1, 1]
+    cosine = min(abs(float(np.dot(turns[0, 0], last))), 1.0)
+    # The third row of the first rotation: the vertical, in the object's frame.
+    vertical = np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+    w, x, y, z = last
+    upright = float(np.dot([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], vertical))
+    tilt = np.degrees(np.arccos(np.clip(upright, -1.0, 1.0)))
+    return MetricResult(float(2 * np.degrees(np.arccos(cosine))), {"tilt": float(tilt)})
+
+
 def static_robot(record: Record, trajectory: Trajectory) -> MetricResult:
     """Return 1 if the hand stood still, 0 if it moved."""
     path = path_of(trajectory)

@@ -18,6 +18,7 @@ from pytest_vla.records.counting import (
     Repeats,
     all_conditions,
     case_of,
+    conditions_of,
     is_complete,
     repeats_of,
     retries,
@@ -25,10 +26,11 @@ from pytest_vla.records.counting import (
     within_runs,
 )
 from pytest_vla.records.record import Record
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable
 
 _EVALUATOR = "protocol.evaluator"
 _LOG = "run"  # Of an imported log.
+_CONTROL = "protocol.control"  # Poses or changes: which of them a policy returns.
 
 _NOT_SAID = {
     _LOG: "own runs",
@@ -174,6 +176,40 @@ def of_several_simulators(records: Iterable[Record]) -> str:
     found = (found if len(found) > 1 else []) + _own_simulators(complete)
     told = [*found[:_MOST_TOLD], *([f"{len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else [])]
     return f"these records come from several simulators: {' and '.join(told)}" if told else ""
+
+
+def unequal_protocols(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a note for each suite and value of its protocol that differs between models in equal tasks and variations.
+
+    What belongs to the policy, such as its replan length, is no difference.
+    """
+    found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    by_task: dict[tuple[str, str], dict[Hashable, dict[str, dict[str, None]]]] = {}
+    for (model, suite), some in by_model(records).items():
+        for record in some:
+            if not is_complete(record.outcome):
+                continue
+            task = record.task_key, str(record.variation.get("label", ""))
+            for name, value in conditions_of(record).items():
+                if (name.startswith("protocol.") and name != _CONTROL) or name == "mujoco":
+                    by_task.setdefault((suite, name), {}).setdefault(task, {}).setdefault(value, {})[model] = None
+    for key, tasks in by_task.items():
+        for values in tasks.values():
+            if len(values) > 1:
+                for value, models in values.items():
+                    found.setdefault(key, {}).setdefault(value, {}).update(models)
+    for (suite, name), values in found.items():
+        told = [f"{printable(value)[:60]} ({_models_text([*models])})" for value, models in values.items()]
+        rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        yield (
+            f"{suite}: {name.removeprefix('protocol.')} differs, so that these rows were not measured in the same way: "
+            f"{', '.join(told[:_MOST_TOLD])}{rest}"
+        )
+
+
+def _models_text(models: Sequence[str]) -> str:
+    rest = f" and {len(models) - _MOST_TOLD} more" if len(models) > _MOST_TOLD else ""
+    return f"{', '.join(models[:_MOST_TOLD])}{rest}"
 
 
 def of_several_files(records: Iterable[Record]) -> Iterator[str]:

@@ -197,7 +197,8 @@ class RecordedStart:
     Attributes:
         of: what was recorded, for messages: ``FILE: data/demo_3``.
         states: (n, 1+nq+nv), [time in s, qpos, qvel] before each action; the episode begins from the first.
-        joints: the names of the model's joints, in the order of qpos.
+        joints: the names of the model's joints, in the order of qpos; empty if no model was recorded: then it is taken
+            for the task's, with the fixtures where the seed places them.
         bodies: the pose of each body in its parent (7,), position in m and quaternion wxyz, by the body's name in the
             model; those of fixtures are used.
         gripper: the gripper's command in the first action, -1 opens.

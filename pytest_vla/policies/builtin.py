@@ -63,18 +63,22 @@ def _recorded(name: str, takes: str, *, is_memoriser: bool = False) -> PolicyTyp
     """Return the policy type of recorded actions: as they are, or of a run's unvaried episodes under any variation."""
 
     def load(text: str, spec: ModelSpec) -> "Policy":
-        from pytest_vla.policies.random_and_replay import memoriser_policy, replay_policy
+        from pytest_vla.policies.random_and_replay import memoriser_policy, read_no_ops, replay_policy
 
-        return (memoriser_policy if is_memoriser else replay_policy)(spec.folder / text)
+        path = spec.folder / text
+        return memoriser_policy(path) if is_memoriser else replay_policy(path, read_no_ops(spec.arguments, path))
 
     def check(text: str, spec: ModelSpec) -> None:
-        from pytest_vla.policies.random_and_replay import check_memoriser, check_replay
+        from pytest_vla.policies.random_and_replay import check_memoriser, check_replay, read_no_ops
 
         (check_memoriser if is_memoriser else check_replay)(spec.folder / text)
+        if not is_memoriser:
+            read_no_ops(spec.arguments, spec.folder / text)
 
     return PolicyType(
         *(name, f"{name}:{takes}", takes, load, check),
         lambda text, spec: file_digest(spec.folder / text),
+        arguments=not is_memoriser,
         draws=False,
         is_data=True,
     )

@@ -11,6 +11,11 @@ observed, ``data/demo_K/obs``, is of the moment after its row's action in LIBERO
 OpenVLA's script. Sources: robosuite 1.4.0, ``wrappers/data_collection_wrapper.py``; LIBERO,
 ``scripts/collect_demonstration.py`` and ``scripts/create_dataset.py``; OpenVLA,
 ``experiments/robot/libero/regenerate_libero_dataset.py``.
+
+VLA-Arena's files are of the same layout, in folders ``level_0`` and ``level_1``; the wrist's pictures are called
+``robot0_eye_in_hand_rgb``. Those of its regenerating script, as of OpenVLA's, have neither ``model_file`` nor
+``bddl_file_name``: the file's name says the task, and where fixtures stood is not known. Source: VLA-Arena at 34b8942,
+``scripts/group_create_dataset.py`` and ``scripts/regenerate_dataset.py``.
 """
 
 import json
@@ -24,6 +29,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 from xml.etree.ElementTree import ParseError
@@ -42,6 +48,9 @@ from pytest_vla.util.text import counted, printable
 SUFFIXES = (".hdf5", ".h5")
 """The ends of names of such files."""
 
+MOST_FILES = 1000
+"""Of a folder."""
+
 Array = NDArray[np.float64]
 
 _INSTALL = "pip install 'pytest-vla[demos]'"
@@ -50,8 +59,10 @@ _MOST_DEMONSTRATIONS, _MOST_STEPS, _MOST_COLUMNS, _MOST_TEXT = 10_000, 100_000, 
 # Of ``obs``: vectors, by their size, and pictures.
 _VECTORS = {"ee_states": 6, "gripper_states": 2, "joint_states": 7}
 _PICTURES = ("agentview_rgb", "eye_in_hand_rgb")
+_OTHER_NAMES = {"eye_in_hand_rgb": "robot0_eye_in_hand_rgb"}
 _OBS = "obs/"
 _NAME = re.compile(r"demo_([0-9]{1,9})")
+_LEVEL = re.compile(r"[/\\]level_([0-9])(?=[/\\])")
 # Deflate, shuffle, Fletcher's checksum, szip, n-bit, scale-offset and lzf. For any other filter HDF5 loads code from a
 # folder of plugins.
 _FILTERS = frozenset((1, 2, 3, 4, 5, 6, 32000))
@@ -68,9 +79,9 @@ class Demonstration:
         name: its place in the file, ``data/demo_3``.
         actions: (n, 7), relative poses of robosuite's OSC_POSE and the gripper, as executed.
         states: (n, 1+nq+nv), [time in s, qpos, qvel] before each action.
-        joints: the names of the model's joints, in the order of qpos.
+        joints: the names of the model's joints, in the order of qpos; empty if the file has no model.
         bodies: the pose of each body in its parent (7,), position in m and quaternion wxyz, by name; without bodies
-            whose pose the XML writes otherwise.
+            whose pose the XML writes otherwise; empty if the file has no model.
         observed: the rows of ``obs`` that were asked for, by name, of those that it has: ``agentview_rgb`` and
             ``eye_in_hand_rgb`` (k, H, W, 3) uint8, as MuJoCo renders them, upside down; ``ee_states`` (k, 6), position
             in m and axis-angle in rad; ``gripper_states`` (k, 2) in m; ``joint_states`` (k, 7) in rad.
@@ -92,11 +103,17 @@ class DemonstrationFile:
         path: the file.
         task: the name of the task's file, without its ending.
         numbers: of its demonstrations, in order.
+        level: of VLA-Arena's tasks: ``L0`` for a file in a folder ``level_0``, or of a task file there; else empty.
     """
 
     path: Path
     task: str
     numbers: tuple[int, ...]
+    level: str = ""
+
+    def is_of(self, name: str, level: str) -> bool:
+        """Whether it demonstrates a task of this name and level; names of tasks have no commas, and files' may."""
+        return name == self.task.replace(",", "") and (not self.level or not level or level == self.level)
 
     def read(self, number: int, rows: range = range(0)) -> Demonstration:
         """Read ``data/demo_NUMBER``.
@@ -111,6 +128,8 @@ class DemonstrationFile:
         name = f"data/demo_{number}"
         found = _read_apart(self.path, number, rows)
         place = f"{self.path}: {name}.model_file"
+        if "xml" not in found:
+            return Demonstration(name, found["actions"], found["states"], (), {}, _observed_by_name(found))
         try:
             world = parse_xml(found["xml"].tobytes()).find("worldbody")
         except (ParseError, ValueError) as error:
@@ -124,8 +143,11 @@ class DemonstrationFile:
                 if pose is None:
                     raise VlaError(f"{place}: body {body.get('name')!r:.80}: expected 3 numbers as pos and 4 as quat")
                 bodies[body.get("name", "")] = pose
-        observed = {each: found[_OBS + each] for each in (*_PICTURES, *_VECTORS) if _OBS + each in found}
-        return Demonstration(name, found["actions"], found["states"], joints, bodies, observed)
+        return Demonstration(name, found["actions"], found["states"], joints, bodies, _observed_by_name(found))
+
+
+def _observed_by_name(found: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {each: found[_OBS + each] for each in (*_PICTURES, *_VECTORS) if _OBS + each in found}
 
 
 def open_demonstrations(path: Path) -> DemonstrationFile:
@@ -136,7 +158,33 @@ def open_demonstrations(path: Path) -> DemonstrationFile:
             another robot, controller or control rate. The message names the file, the data set and what was expected.
     """
     found = _read_apart(path, None)
-    return DemonstrationFile(path, found["task"].tobytes().decode(), tuple(map(int, found["numbers"])))
+    place = found["task"].tobytes().decode() or path.as_posix()
+    task = re.split(r"[/\\]", place)[-1].removesuffix(".bddl").removesuffix(path.suffix).removesuffix("_demo")
+    level = read_level(place) or read_level(path.absolute().as_posix())
+    return DemonstrationFile(path, task, tuple(map(int, found["numbers"])), level)
+
+
+def demonstration_files(path: Path) -> list[Path]:
+    """Return a file of demonstrations itself, or those in a folder and in the folders in it; none for anything else."""
+    if path.is_dir():
+        found = (
+            file
+            for depth in ("*", "*/*")
+            for file in sorted(each for each in path.glob(depth) if each.suffix in SUFFIXES)
+        )
+        return list(islice(found, MOST_FILES))
+    return [path] if path.suffix in SUFFIXES else []
+
+
+def is_named(file: Path, task: str) -> bool:
+    """Whether a file's name says that it demonstrates a task: ``TASK_demo.hdf5``; names of tasks have no commas."""
+    return file.stem.removesuffix("_demo").replace(",", "") == task
+
+
+def read_level(place: str) -> str:
+    """Return the level in a path, ``L0`` for one in a folder ``level_0``, or an empty text."""
+    found = _LEVEL.findall(place)
+    return f"L{found[-1]}" if found else ""
 
 
 def without_h5py() -> None:
@@ -192,7 +240,8 @@ def _contents(root: Any) -> dict[str, NDArray[Any]]:
     numbers = sorted(int(found[1]) for name in data if (found := _NAME.fullmatch(str(name))))
     if not numbers:
         raise _Faulty("data", "groups demo_0, demo_1, ...", "none")
-    task = re.split(r"[/\\]", _text(data, "data", "bddl_file_name"))[-1].removesuffix(".bddl")
+    is_told = _attribute(data, "data", "bddl_file_name") is not None
+    task = _text(data, "data", "bddl_file_name") if is_told else ""
     if _attribute(data, "data", "env_args") is not None:
         _check_control(_text(data, "data", "env_args"))
     return {"task": _bytes(task), "numbers": np.array(numbers)}
@@ -208,7 +257,8 @@ def _demonstration(root: Any, number: int, first: int, last: int) -> dict[str, N
     if (samples := _attribute(group, name, "num_samples")) is not None and samples != len(actions):
         raise _Faulty(f"{name}/actions", f"num_samples, {samples!r:.40}, of them", len(actions))
     found: dict[str, NDArray[Any]] = {"actions": actions, "states": states}
-    found["xml"] = _bytes(_text(group, name, "model_file"))
+    if _attribute(group, name, "model_file") is not None:
+        found["xml"] = _bytes(_text(group, name, "model_file"))
     if first < last and group.get("obs", getlink=True) is not None:
         found |= _observed(_linked(group, "obs", "Group", f"{name}/"), f"{name}/obs", len(actions), first, last)
     return found
@@ -217,12 +267,14 @@ def _demonstration(root: Any, number: int, first: int, last: int) -> dict[str, N
 def _observed(obs: Any, within: str, rows: int, first: int, last: int) -> dict[str, NDArray[Any]]:
     found = {}
     for name in (*_PICTURES, *_VECTORS):
-        if obs.get(name, getlink=True) is not None:
-            array = _pictures(obs, within, name) if name in _PICTURES else _numbers(obs, within, name, _VECTORS[name])
+        names = (each for each in (name, _OTHER_NAMES.get(name, name)) if obs.get(each, getlink=True) is not None)
+        if (theirs := next(names, None)) is not None:
+            is_picture = name in _PICTURES
+            array = _pictures(obs, within, theirs) if is_picture else _numbers(obs, within, theirs, _VECTORS[name])
             if len(array) != rows:
-                raise _Faulty(f"{within}/{name}", f"a row for each of {rows} actions", len(array))
+                raise _Faulty(f"{within}/{theirs}", f"a row for each of {rows} actions", len(array))
             if (size := (min(last, rows) - first) * math.prod(array.shape[1:])) > MAX_BYTES:
-                raise _Faulty(f"{within}/{name}", f"at most {MAX_BYTES} bytes at once", size)
+                raise _Faulty(f"{within}/{theirs}", f"at most {MAX_BYTES} bytes at once", size)
             found[_OBS + name] = array[first:last]
     return found
 
@@ -358,6 +410,12 @@ def _check_control(text: str) -> None:
     settings = settings if isinstance(settings, dict) else {}
     rate, control = settings.get("control_freq", _CONTROL_HZ), settings.get("controller_configs")
     control = control if isinstance(control, dict) else {}
+    if isinstance(parts := control.get("body_parts"), dict):
+        # robosuite 1.5's, as in VLA-Arena's files: a controller for each part of the body.
+        arms = parts["arms"] if isinstance(parts.get("arms"), dict) else parts
+        arm = arms["right"] if isinstance(arms.get("right"), dict) else {}
+        is_relative = arm.get("input_type", "delta") == "delta"
+        control = {"type": arm.get("type", _CONTROL["type"]), "control_delta": is_relative}
     if rate != _CONTROL_HZ:
         raise _Faulty("data.env_args", f"control_freq {_CONTROL_HZ}", rate)
     for name, value in _CONTROL.items():
@@ -368,3 +426,45 @@ def _check_control(text: str) -> None:
 def missing_text(file: DemonstrationFile) -> str:
     """Return which demonstrations a file has, for messages: ``50 demonstrations, demo_0 to demo_49``."""
     return f"{counted(len(file.numbers), 'demonstration')}, demo_{file.numbers[0]} to demo_{file.numbers[-1]}"
+
+
+# Rows in which nothing is done, as VLA-Arena leaves them out of its training data.
+
+STILL = 1e-4
+"""The norm of an action without the gripper, below which the arm is told to stand still."""
+
+_OPEN, _CLOSED = -1.0, 1.0
+
+
+def kept_rows(actions: Array, after_change: int) -> NDArray[np.intp]:
+    """Return the rows of a demonstration that VLA-Arena's no-op filter keeps.
+
+    A row is left out if its action without the gripper has a norm below `STILL`, and the gripper is told what it was
+    told in the row before it; of the first row, if the norm is so small. But the `after_change` rows that follow a
+    change of the gripper from -1 to 1, or back, are kept: the fingers take time. VLA-Arena tries 4, 8, 12 and 16 and
+    takes the first with which the demonstration succeeds again. Source: ``scripts/regenerate_dataset.py`` at 34b8942,
+    ``is_noop`` and ``preprocess_actions_with_progressive_noops``.
+
+    Args:
+        actions: (n, 7).
+        after_change: from 0.
+    """
+    gripper = actions[:, -1]
+    same = np.concatenate([[True], np.isclose(gripper[1:], gripper[:-1])])
+    is_still = (np.linalg.norm(actions[:, :-1], axis=1) < STILL) & same
+    ends = [np.isclose(gripper, end) for end in (_OPEN, _CLOSED)]
+    changes = np.flatnonzero((ends[0][:-1] & ends[1][1:]) | (ends[1][:-1] & ends[0][1:])) + 1
+    keeps = np.zeros(len(actions), bool)
+    for row in changes:
+        keeps[row + 1 : row + 1 + after_change] = True
+    return np.flatnonzero(~is_still | keeps)
+
+
+def no_op_rows(text: str, what: str) -> int:
+    """Parse how many rows `kept_rows` keeps after a change of the gripper. Raises VlaError if it is no number."""
+    if not re.fullmatch(r"[0-9]{1,4}", text):
+        raise VlaError(
+            f"{what}={printable(text)[:80]}: expected how many rows without motion to keep after a change of the "
+            "gripper, such as 4, 8, 12 or 16"
+        )
+    return int(text)

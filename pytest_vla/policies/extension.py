@@ -5,7 +5,7 @@ from pytest_vla.entries import PolicyEntry
 _KINDS = (
     ("random", "RANDOM", "random actions"),
     ("tiny", "TINY", "a small learned policy for tabletop, included"),
-    ("replay", "REPLAY", "recorded actions: an npz file, or the folder of a run"),
+    ("replay", "REPLAY", "recorded actions: an npz file, the folder of a run, or demonstrations"),
     ("memoriser", "MEMORISER", "the actions of a run's unvaried episodes, under any variation"),
     ("openpi", "OPENPI", "a policy on a server that speaks openpi's protocol"),
     ("vla-eval", "VLA_EVAL", "a policy on a vla-eval server"),

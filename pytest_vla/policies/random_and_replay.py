@@ -1,7 +1,8 @@
 """Policies without weights: ``random``, which every policy has to beat, ``replay:WHERE``, and ``memoriser:RUN``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case
+from pytest_vla.plan.case import Case, parse_task_key, task_key_of
 from pytest_vla.plan.choices import ABSOLUTE, RELATIVE
 from pytest_vla.policies.base import Episode, Observation, Policy, RecordedStart, Session
-from pytest_vla.policies.demonstrations import SUFFIXES, Demonstration, missing_text, open_demonstrations, without_h5py
+from pytest_vla.policies.demonstrations import (
+    SUFFIXES,
+    Demonstration,
+    DemonstrationFile,
+    demonstration_files,
+    is_named,
+    kept_rows,
+    missing_text,
+    no_op_rows,
+    open_demonstrations,
+    without_h5py,
+)
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
@@ -33,11 +45,27 @@ _EXECUTED = Traits(gripper=OPENS)
 random_policy.traits = _EXECUTED  # type: ignore[attr-defined]
 
 EXPECTED = (
-    "expected *.npz with actions (n, 7), LIBERO's demonstrations (*.hdf5), or the folder of a run such as .vla/RUN"
+    "expected *.npz with actions (n, 7), LIBERO's demonstrations (*.hdf5, or their folder), or the folder of a run, "
+    "such as .vla/RUN"
 )
 
 
-def replay_policy(path: Path) -> Policy:
+NO_OPS = "no_ops"
+"""The argument of ``replay:FILE?no_ops=K``: leave out rows without motion, as `kept_rows` does."""
+
+
+def read_no_ops(arguments: Sequence[tuple[str, str]], path: Path) -> int | None:
+    """Return the argument ``no_ops``, or None without it. Raises VlaError: another argument, or not of such a file."""
+    if wrong := next((name for name, _ in arguments if name != NO_OPS), None):
+        raise VlaError(f"--vla-model=replay:{path}: {wrong} is no argument of replay. It takes {NO_OPS}")
+    if not arguments:
+        return None
+    if not demonstration_files(path):
+        raise VlaError(f"--vla-model=replay:{path}: {NO_OPS} is for demonstrations in a file *.hdf5")
+    return no_op_rows(arguments[0][1], NO_OPS)
+
+
+def replay_policy(path: Path, no_ops: int | None = None) -> Policy:
     """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
     After the last one it stands still with the gripper as it is, until the episode ends.
@@ -45,7 +73,9 @@ def replay_policy(path: Path) -> Policy:
     Args:
         path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; the folder of a run, from which each case
             gets its own actions; or an ``*.hdf5`` of LIBERO's demonstrations, of which seed k plays ``data/demo_k``
-            from its own start.
+            from its own start, or a folder with such a file for each task.
+        no_ops: of demonstrations, leave out the rows without motion, but keep so many after each change of the gripper
+            (`kept_rows`); None plays all.
 
     Raises:
         VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
@@ -53,10 +83,10 @@ def replay_policy(path: Path) -> Policy:
             the last action: how it stands still is not known).
     """
     check_replay(path)
+    if demonstration_files(path):
+        return _demonstrated(path, no_ops)
     if path.is_dir():
         return _recorded_in(path)
-    if path.suffix in SUFFIXES:
-        return _demonstrated(path)
     actions = _read_actions(path)
     return _playing(lambda episode: actions)
 
@@ -67,7 +97,12 @@ def check_replay(path: Path) -> None:
         raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
     if not path.is_dir() and path.suffix not in (".npz", *SUFFIXES):
         raise VlaError(f"--vla-model=replay:{path}: {EXPECTED}")
-    if path.suffix in SUFFIXES:
+    if (path / "meta" / "info.json").is_file():
+        raise VlaError(
+            f"--vla-model=replay:{path}: a LeRobot data set has no states from which its episodes could begin; "
+            f"{EXPECTED}. `pytest-vla doctor --demos` reads it"
+        )
+    if demonstration_files(path):
         without_h5py()
 
 
@@ -112,30 +147,55 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]], action_convention: s
     return begin
 
 
-def _demonstrated(path: Path) -> Policy:
-    file = open_demonstrations(path)
-    last: tuple[int, Demonstration] | None = None
+def _demonstrated(path: Path, no_ops: int | None) -> Policy:
+    files = demonstration_files(path)
+    opened = cache(open_demonstrations)
+    if path.is_file():
+        opened(path)
+    last: tuple[object, Path, Demonstration] | None = None
 
-    def read(task: str, seed: int) -> Demonstration:
+    def file_of(task: str, level: str) -> DemonstrationFile:
+        named = files if path.is_file() else [file for file in files if is_named(file, task)]
+        found = [opened(file) for file in named]
+        for file in found:
+            if file.is_of(task, level):
+                return file
+        there = [f"{file.task}{f' at {file.level}' if file.level else ''}" for file in found]
+        told = f"of {', '.join(there)} (data.bddl_file_name, or the file's name)" if there else "of other tasks"
+        raise EpisodeError("replay-missing", f"{path} has demonstrations {told}")
+
+    def read(task: str, level: str, seed: int) -> tuple[Path, Demonstration]:
         nonlocal last
-        if task != file.task:
-            raise EpisodeError("replay-missing", f"{path} has demonstrations of {file.task} (data.bddl_file_name)")
-        if seed not in file.numbers:
-            raise EpisodeError("replay-missing", f"{path} has no data/demo_{seed}: it has {missing_text(file)}")
-        if last is None or last[0] != seed:
+        if last is None or last[0] != (task, level, seed):
             try:
-                last = seed, file.read(seed)
+                file = file_of(task, level)
+                if seed not in file.numbers:
+                    missing = f"{file.path} has no data/demo_{seed}: it has {missing_text(file)}"
+                    raise EpisodeError("replay-missing", missing)
+                found = file.read(seed)
+                if no_ops is not None:
+                    rows = kept_rows(found.actions, no_ops)
+                    if not len(rows):
+                        raise VlaError(f"{file.path}: {found.name}: no action in it moves the arm or the gripper")
+                    found = replace(found, actions=found.actions[rows], states=found.states[rows])
+                last = (task, level, seed), file.path, found
+            except EpisodeError:
+                raise
             except VlaError as error:
                 raise EpisodeError("replay-unfit", str(error)) from error
-        return last[1]
+        return last[1:]
 
     def start(case: Case) -> RecordedStart:
-        found = read(case.task, case.seed)
+        file, found = read(case.task, case.task_level, case.seed)
         return RecordedStart(
-            f"{path}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
+            f"{file}: {found.name}", found.states, found.joints, found.bodies, float(found.actions[0, -1])
         )
 
-    policy = _playing(lambda episode: read(episode.task, episode.seed).actions)
+    def actions_of(episode: Episode) -> NDArray[Any]:
+        _, level = parse_task_key(task_key_of(episode.case_id, episode.suite)) or ("", "")
+        return read(episode.task, level, episode.seed)[1].actions
+
+    policy = _playing(actions_of)
     policy.start = start  # type: ignore[attr-defined]
     return policy
 

@@ -253,8 +253,9 @@ class Clearance:
 
 # Per-step readings for metrics: joint margins, contacts of the arm, and the places of the object and its goal.
 
-Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Positions of the object and of its goal (3,), m, world frame, and whether both fingers touch the object."""
+Place = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], bool]
+"""Positions of the object and of its goal (3,), m, the object's orientation (4,), quaternion wxyz, all in the world
+frame, and whether both fingers touch the object."""
 
 
 def watch_remaining(world: "World") -> Callable[[], Place] | None:
@@ -281,7 +282,12 @@ def watch_remaining(world: "World") -> Callable[[], Place] | None:
     else:
         assert body is not None, "one of both is there"
         place, goal = data.xpos, int(model.body(body.root_body).id)
-    return lambda: (data.xpos[moved].copy(), place[goal].copy(), number in held_things(things, data.contact.geom))
+
+    def read() -> Place:
+        is_held = number in held_things(things, data.contact.geom)
+        return data.xpos[moved].copy(), place[goal].copy(), data.xquat[moved].copy(), is_held
+
+    return read
 
 
 def _is_carried(literal: Literal, movable: Container[object]) -> bool:

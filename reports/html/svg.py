@@ -490,6 +490,59 @@ def distributions(each: Found, below: str) -> Markup:
     return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
 
 
+def violins(metric: str, groups: Mapping[str, Sequence[float]], failures: str) -> Markup:
+    """Draw the values of one metric as violins with medians, a group beside another; of fewer than 3 values, dots.
+
+    Args:
+        metric: its name.
+        groups: values by group; at least one group has some.
+        failures: the group that is drawn as failures.
+    """
+    values = [value for some in groups.values() for value in some]
+    low, high = min(values), max(values)
+    span, width = high - low or 1.0, (_PLOT_RIGHT - _PLOT_LEFT) / len(groups)
+    inside, told = framed(metric, f"{low:.3g} to {high:.3g}"), []
+
+    def y_of(value: float) -> float:
+        return _PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * (value - low) / span
+
+    for place, (name, some) in enumerate(groups.items()):
+        x, kind = _PLOT_LEFT + width * (place + 0.5), "failed" if name == failures else "done"
+        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor="middle", text=f"{name} {len(some)}")
+        if len(some) < _LEAST_OF_VIOLIN:
+            inside += Markup().join(
+                _DOT.format(kind=f"end {kind}", x=x, y=y_of(value), r=3, title=f"{value:.4g}") for value in some
+            )
+        else:
+            at, shares = density(some)
+            halves = [(y_of(value), 0.45 * width * share) for value, share in zip(at, shares, strict=True)]
+            points = [(x - half, y) for y, half in halves] + [(x + half, y) for y, half in reversed(halves)]
+            way = "M" + "L".join(f"{across:.1f} {y:.1f}" for across, y in points) + "z"
+            inside += _AREA.format(kind=f"bins {kind}", way=way)
+        if some:
+            y = y_of(float(np.median(some)))
+            inside += LINE.format(kind="axis", x1=x - 0.3 * width, y1=y, x2=x + 0.3 * width, y2=y)
+            told.append(f"{name} {len(some)}, median {np.median(some):.4g}")
+    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, f"{metric} by group: {'; '.join(told)}", inside)
+
+
+_LEAST_OF_VIOLIN = 3
+
+
+def density(values: Sequence[float], points: int = 41) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return places from the least to the largest value, and the density there as a share of the largest density.
+
+    Its kernel is Gaussian, of Scott's width (standard deviation times n^(-1/5)).
+    """
+    known = np.asarray(values, dtype=np.float64)
+    at = np.linspace(known.min(), known.max(), points)
+    spread = float(known.std(ddof=1)) * len(known) ** -0.2
+    if not spread > 0:
+        return at, np.ones(points)
+    found = np.exp(-0.5 * ((at[:, None] - known) / spread) ** 2).sum(axis=1)
+    return at, found / found.max()
+
+
 def courses(each: Found) -> Markup | None:
     """Draw one metric over time, medians and the middle half; None if no part has enough episodes."""
     known = [ends for name, _ in _SIDES for ends in each[name]["quartiles"] if ends is not None]

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_vla.commands import label
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.discrimination import CLASSES, CRITERIA
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from tests.support.reports import write
@@ -56,3 +57,25 @@ def test_what_cannot_be_labelled_is_said() -> None:
     with pytest.raises(VlaError, match="name one"):
         called("all")
     assert not list(Path().glob("*-labels.csv"))
+
+
+def test_criteria_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write([episode(0, True)])
+    shown = []
+    nowhere = HTTPServer.__new__(HTTPServer)
+    monkeypatch.setattr(label, "labelling_server", lambda *given: shown.append(given[-1]) or (nowhere, ""))
+    monkeypatch.setattr(HTTPServer, "server_close", lambda self: None)
+    lines = {name: f"{name}: as it says" for name in CLASSES}
+    Path("c.toml").write_text("".join(f'{name} = "{text}"\n' for name, text in lines.items()))
+    called("last")
+    called("last", "--criteria=c.toml")
+    assert shown == [CRITERIA, lines]
+    for text, error in (
+        ('low = "a"\nmedium = "b"', r"c\.toml: high: expected a text"),
+        ("low", r"c\.toml: cannot be read as TOML"),
+        ('low = "a"\nmedium = "b"\nhigh = 3', "high: expected a text of at most 1000 characters, found 3"),
+        ('low = "a"\nmedium = "b"\nhigh = "c"\nbest = "d"', "best is no class. Classes: low, medium, high"),
+    ):
+        Path("c.toml").write_text(text)
+        with pytest.raises(VlaError, match=error):
+            called("last", "--criteria=c.toml")

@@ -21,7 +21,7 @@ from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.recorded_files import read_demonstrations
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.plan.task import with_protocol
 from pytest_vla.reports.dataset.frames import Frame, Layout
 from pytest_vla.reports.dataset.lerobot import write_dataset
@@ -253,6 +253,21 @@ def test_instructions_of_several_tasks_are_left_out(tmp_path: Path) -> None:
     assert "several tasks of that instruction: Put the bowl!" in told[0]
 
 
+def levels_of(*names: str) -> Suite:
+    """Tasks of one instruction, at these levels."""
+    tasks = tuple(dataclasses.replace(STOVE, task_level=name, file=f"level_{name[1:]}/{STOVE.name}") for name in names)
+    return dataclasses.replace(SUITE, tasks=tasks)
+
+
+@pytest.mark.parametrize(("name", "level"), [("VLA_Arena_L1_S_lerobot_openpi", "L1"), ("set", "L0")])
+def test_a_data_sets_name_says_its_level(tmp_path: Path, name: str, level: str) -> None:
+    folder = published(tmp_path / name, "v2.1")
+    told: list[str] = []
+    found = read_demonstrations(folder, levels_of("L0", "L1", "L2"), 1, told=told.append)
+    assert {each.task.task_level for each in found} == {level}
+    assert any("taken for L0" in line for line in told) == (name == "set")
+
+
 # LIBERO's HDF5.
 
 XML = '<m><worldbody><body name="r">{}</body><body name="b"><joint name="free" type="free"/></body></worldbody></m>'
@@ -314,6 +329,30 @@ def test_a_folder_of_files_is_read_by_task(tmp_path: Path) -> None:
         (BOWL, "0", None),
         (STOVE, "0", None),
     ]
+
+
+def test_vla_arenas_files_are_read(tmp_path: Path) -> None:
+    """Regenerated ones: in folders of levels, with robosuite's names of cameras, and without their model and task."""
+    (tmp_path / "level_1").mkdir()
+    file = libero(tmp_path / "level_1" / f"{STOVE.name}_demo.hdf5", STOVE.name, late=False, demos=1)
+    with h5py.File(file, "a") as root:
+        obs = root["data/demo_0/obs"]
+        obs.move("eye_in_hand_rgb", "robot0_eye_in_hand_rgb")
+        del root["data/demo_0"].attrs["model_file"], root["data"].attrs["bddl_file_name"]
+        root["data/demo_0/actions"][1:3, :6] = 0.0
+        root["data/demo_0/actions"][:, 6] = -1.0
+        states, actions = root["data/demo_0/states"][()], root["data/demo_0/actions"][()]
+    told: list[str] = []
+    for no_ops, rows in ((None, [0, 1, 2, 3, 4]), (4, [0, 3, 4])):
+        (found,) = read_demonstrations(tmp_path, levels_of("L0", "L1"), 9, no_ops=no_ops, told=told.append)
+        assert (found.task.task_level, found.qpos) == ("L1", None)
+        assert found.start is not None
+        assert found.recorded is not None
+        assert np.array_equal(found.actions, actions[rows])
+        assert np.array_equal(found.start.states, states[rows])
+        for number, row in enumerate(rows):
+            assert np.array_equal(found.recorded(number)[WRIST], picture(0, row, 1))
+    assert "2 of 5 rows left out" in told[-1]
 
 
 def test_states_of_another_model_are_refused(tmp_path: Path) -> None:

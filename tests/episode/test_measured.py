@@ -84,7 +84,7 @@ def test_numbers_and_series_are_kept_and_the_episode_is_the_same() -> None:
     # The point has no object that is to be brought anywhere.
     # And no joints.
     assert [line.partition(":")[0] for line in told] == [
-        "metrics optimal_trajectory",
+        "metrics optimal_trajectory, object_turn",
         f"metrics {', '.join(HANDLED)}",
     ]
     assert "optimal_trajectory" not in metrics

@@ -90,6 +90,12 @@ def virtual(root: Any) -> None:
     root.create_virtual_dataset("data/demo_0/actions", layout)
 
 
+def composite(kind: str, input_type: str) -> str:
+    """What robosuite 1.5 says of its controllers, as in VLA-Arena's files."""
+    arm = {"type": kind, "input_type": input_type}
+    return json.dumps({"env_kwargs": {"controller_configs": {"type": "BASIC", "body_parts": {"right": arm}}}})
+
+
 ACTIONS, STATES = "data/demo_0/actions", "data/demo_0/states"
 FAULTY: dict[str, tuple[Change, str]] = {
     "no actions": (replaced(ACTIONS, lambda root: None), "data/demo_0/actions: expected a data set, found nothing"),
@@ -133,14 +139,12 @@ FAULTY: dict[str, tuple[Change, str]] = {
         ),
         "at most",
     ),
-    "no model": (lambda root: root["data/demo_0"].attrs.__delitem__("model_file"), "demo_0.model_file: expected"),
     "a model of bytes": (attribute("data/demo_0.model_file", np.zeros(3)), "expected one value"),
     "no xml": (attribute("data/demo_0.model_file", "no xml"), "expected the XML of a MuJoCo model"),
     "a body nowhere": (
         attribute("data/demo_0.model_file", '<m><worldbody><body name="x" pos="1 nan 3"/></worldbody></m>'),
         "body 'x': expected 3 numbers as pos",
     ),
-    "no task": (lambda root: root["data"].attrs.__delitem__("bddl_file_name"), r"data\.bddl_file_name: expected"),
     "no JSON": (attribute("data.env_args", "{"), r"data\.env_args: expected JSON"),
     "10 Hz": (
         attribute("data.env_args", json.dumps({"env_kwargs": {"control_freq": 10}})),
@@ -150,6 +154,8 @@ FAULTY: dict[str, tuple[Change, str]] = {
         attribute("data.env_args", json.dumps({"env_kwargs": {"controller_configs": {"control_delta": False}}})),
         "control_delta True, found False",
     ),
+    "absolute actions of robosuite 1.5": (attribute("data.env_args", composite("OSC_POSE", "absolute")), "found False"),
+    "joints of robosuite 1.5": (attribute("data.env_args", composite("JOINT_POSITION", "delta")), "type OSC_POSE"),
 }
 
 
@@ -245,3 +251,12 @@ def test_damaged_bytes_are_read_or_refused(
     if found is not None:
         assert found.actions.shape[1] == 7
         assert np.isfinite(found.states).all()
+
+
+def test_the_composite_controller_of_robosuite_1_5_is_read(tmp_path: Path) -> None:
+    (tmp_path / "level_0").mkdir()
+    with h5py.File(file := tmp_path / "level_0" / "x_demo.hdf5", "w") as root:
+        root.create_group("data/demo_1")
+        root["data"].attrs["env_args"] = composite("OSC_POSE", "delta")
+    opened = open_demonstrations(file)
+    assert (opened.task, opened.numbers, opened.level) == ("x", (1,), "L0")

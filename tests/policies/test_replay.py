@@ -4,8 +4,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_vla import World as RealWorld
 from pytest_vla.episode.resimulate import resimulate
@@ -17,8 +20,11 @@ from pytest_vla.gate.comparable import disagreements_of
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
+from pytest_vla.policies.demonstrations import STILL, kept_rows
 from pytest_vla.policies.generators import noise_generator
+from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.random_and_replay import memoriser_policy, random_policy, replay_policy
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import conditions_of
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import save_trajectory
@@ -285,3 +291,103 @@ def test_a_policy_of_ones_own_may_bring_its_start() -> None:
     assert run_episode(case, task, policy, World, Conditions("a")).record.reason == "policy-protocol"
     policy.start = lambda case: 1 / 0  # type: ignore[attr-defined]
     assert run_episode(case, task, policy, World, Conditions("a")).record.reason == "policy-raised"
+
+
+def as_regenerated(file: Path) -> Path:
+    """What the regenerating scripts of OpenVLA and VLA-Arena write of a file: neither its task nor its model."""
+    with h5py.File(file, "a") as root:
+        data = root["data"]
+        for name in ("bddl_file_name", "env_args", "problem_info"):
+            del data.attrs[name]
+        for group in data.values():
+            for name in ("model_file", "num_samples", "init_state"):
+                del group.attrs[name]
+            group["obs/robot0_eye_in_hand_rgb"] = group["obs/agentview_rgb"][()]
+    return file
+
+
+def test_a_regenerated_file_is_replayed_with_the_fixtures_of_its_seed(
+    demonstrated: tuple[Path, list[Recorded]], tmp_path: Path
+) -> None:
+    _, found = demonstrated
+    file = as_regenerated(write_demonstrations(tmp_path / "turn_on_the_stove_demo.hdf5", "x", found[:1]))
+    ended, original = replayed(file, 0), found[0].ended
+    assert original is not None
+    assert ended.success
+    assert np.array_equal(ended.trajectory.qpos, original.trajectory.qpos)
+    assert any(name.startswith("began_") and name.endswith("_qw") for name in ended.record.metrics), "as they stood"
+    world = tabletop("turn_on_the_stove")
+    assert max(moment.drift for moment in resimulate(world, ended.record, ended.trajectory, None)) == 0.0
+
+
+def test_rows_without_motion_are_left_out_on_request(demonstrated: tuple[Path, list[Recorded]], tmp_path: Path) -> None:
+    _, found = demonstrated
+    first = found[0]
+    still = np.tile([*6 * [0.0], first.actions[0, -1]], (10, 1))
+    states = np.concatenate([np.tile(first.states[:1], (10, 1)), first.states])
+    waits = dataclasses.replace(first, actions=np.concatenate([still, first.actions]), states=states)
+    file = write_demonstrations(tmp_path / "a.hdf5", "turn_on_the_stove", [waits])
+    spec = ModelSpec(f"replay:{file}?no_ops=8", tmp_path)
+    case, of = Case("tabletop", "turn_on_the_stove", 0), load_suite("tabletop").task("turn_on_the_stove")
+    ended = run_episode(case, of, load_policy(spec), RealWorld, Conditions("any", run="a-run"))
+    assert ended.record.digest == first.ended.record.digest  # type: ignore[union-attr]
+    for text, error in (
+        ("no_ops=many", "no_ops=many: expected how many rows"),
+        ("noops=4", "noops is no argument of replay. It takes no_ops"),
+    ):
+        with pytest.raises(VlaError, match=error):
+            load_policy(ModelSpec(f"replay:{file}?{text}", tmp_path))
+    np.savez(tmp_path / "a.npz", actions=ACTIONS)
+    with pytest.raises(VlaError, match=r"no_ops is for demonstrations in a file \*\.hdf5"):
+        load_policy(ModelSpec(f"replay:{tmp_path / 'a.npz'}?no_ops=4", tmp_path))
+
+
+def test_a_file_of_another_level_is_refused(demonstrated: tuple[Path, list[Recorded]], tmp_path: Path) -> None:
+    _, found = demonstrated
+    (tmp_path / "level_1").mkdir()
+    name = "turn_on_the_stove,_slowly"
+    file = as_regenerated(write_demonstrations(tmp_path / "level_1" / f"{name}_demo.hdf5", "x", found[:1]))
+    start = replay_policy(file).start  # type: ignore[attr-defined]
+    case = Case("vla_arena_long_horizon", "turn_on_the_stove_slowly", 0, task_level="L1")
+    assert start(case).joints == ()
+    with pytest.raises(EpisodeError, match="at L1"):
+        start(dataclasses.replace(case, task_level="L0"))
+
+
+def test_a_folder_has_a_file_for_each_task(demonstrated: tuple[Path, list[Recorded]], tmp_path: Path) -> None:
+    _, found = demonstrated
+    for level in ("level_0", "level_1"):
+        (tmp_path / level).mkdir()
+        write_demonstrations(tmp_path / level / "turn_on_the_stove_demo.hdf5", "turn_on_the_stove", found[:1])
+    (tmp_path / "level_0" / "other_demo.hdf5").write_text("is not opened")
+    ended = replayed(tmp_path, 0)
+    assert ended.record.digest == found[0].ended.record.digest  # type: ignore[union-attr]
+    start = replay_policy(tmp_path).start  # type: ignore[attr-defined]
+    case = Case("vla_arena_long_horizon", "turn_on_the_stove", 0, task_level="L1")
+    assert "level_1" in start(case).of
+    for changed, code in (("another", "replay-missing"), ("other", "replay-unfit")):
+        with pytest.raises(EpisodeError, match=code):
+            start(dataclasses.replace(case, task=changed))
+    (tmp_path / "set" / "meta").mkdir(parents=True)
+    (tmp_path / "set" / "meta" / "info.json").write_text("{}")
+    with pytest.raises(VlaError, match="a LeRobot data set has no states"):
+        replay_policy(tmp_path / "set")
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0.0, 5e-5, 2e-4]), st.sampled_from([-1.0, 1.0, 0.0])), min_size=1, max_size=40
+)
+
+
+@given(ROWS, st.integers(0, 6))
+def test_the_filter_is_vla_arenas(rows: list[tuple[float, float]], after_change: int) -> None:
+    """As its script goes through the rows, one after the other."""
+    actions = np.array([[motion, *5 * [0.0], gripper] for motion, gripper in rows])
+    changes = [n for n in range(1, len(rows)) if {rows[n - 1][1], rows[n][1]} == {-1.0, 1.0}]
+    waits = {n for change in changes for n in range(change + 1, change + 1 + after_change)}
+    kept = [
+        n
+        for n, (motion, gripper) in enumerate(rows)
+        if motion >= STILL or (n and gripper != rows[n - 1][1]) or n in waits
+    ]
+    assert kept_rows(actions, after_change).tolist() == kept

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vla.reports.html.svg import density
 from tests.support.reports import models_of, report, write
 from tests.support.varied import varied
 
@@ -99,3 +100,29 @@ def test_a_correlation_by_chance_has_no_word(capsys: pytest.CaptureFixture[str])
     report("--labels=labels.csv")
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("hand_jerk "))
     assert "high" not in line
+
+
+def test_metrics_are_drawn_as_violins_by_class(tmp_path: Path) -> None:
+    rows = [
+        varied("", number < 8, seed=number, digest=f"d{number}", metrics={"hand_path": 0.1 * number})
+        for number in range(12)
+    ]
+    write(rows)
+    classes = ["low"] * 4 + ["medium"] * 2 + ["high"] * 2
+    lines = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(rows, classes, strict=False)]
+    Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(lines))
+    report("--labels=labels.csv", "--section=labels", "-o", "page.html")
+    page = Path("page.html").read_text()
+    assert 'aria-label="hand_path by group: low 4, median 0.15; medium 2, median 0.45; high 2' in page
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
+    report("--labels=labels.csv", "--section=labels", "--format=png", "-o", "pictures")
+    (picture,) = Path("pictures").iterdir()
+    assert picture.name.endswith("-labels.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_density_is_largest_where_most_values_are() -> None:
+    at, shares = density([0.0, 0.9, 1.0, 1.1, 1.0])
+    assert (at[0], at[-1], shares.max()) == (0.0, 1.1, 1.0)
+    assert at[int(shares.argmax())] == pytest.approx(1.0, abs=0.06)
+    assert density([2.0] * 3)[1].tolist() == [1.0] * 41

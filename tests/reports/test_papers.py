@@ -82,6 +82,9 @@ def test_what_vla_uq_prints_is_the_goldens() -> None:
     for suite, model, *rhos in rows_of("vla-uq", "III"):
         told = [printed["table_III"][name][f"{suite}|{model}"] for name in metrics]
         assert rhos == [None if each is None else each["rho"] for each in told]
+    for number, (suite, model, *rhos) in enumerate(rows_of("vla-uq", "IV")):
+        assert (suite, model) == ("Move near", ("OpenVLA", "pi0", "SpatialVLA")[number])
+        assert rhos == [printed["table_IV_move_near"][name][number] for name in metrics]
     for table in ("V", "VII"):
         for suite, quality, _, *cells in rows_of("vla-uq", table):
             told = [printed[f"table_{table}"][name][f"{suite}|{str(quality).capitalize()}"] for name in metrics]
@@ -282,9 +285,57 @@ def test_vla_arenas_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1][6] == 2.0, "every episode touches"
 
 
+def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
+    """The form is what scripts/validate-results.js of the leaderboard's repository accepts at 1645821."""
+
+    def at(one: Record, suite: str, level: str) -> Record:
+        suite = f"vla_arena_{suite}"
+        case, node = (text.replace(one.suite, suite).replace(one.task_level, level) for text in (one.case, one.node))
+        digest = f"{suite}{level}{one.digest}"
+        return dataclasses.replace(one, suite=suite, case=case, node=node, task_level=level, digest=digest)
+
+    touching = [each for each in model_that_touches("My VLA/7B", 2) if each.task_level == "L1"]
+    places = (("long_horizon", "L0"), ("hazard_avoidance", "L0"), ("unseen_objects", "L0"))
+    records = [at(one, suite, level) for suite, first in places for level in (first, "L1", "L2") for one in touching]
+    write([each for each in records if (each.suite, each.task_level) != ("vla_arena_unseen_objects", "L2")])
+    report("--paper=vla-arena", "--format=leaderboard")
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found.keys() == {"name", "size", "tasks"}, "no id: it is the file's name"
+    assert (found["name"], bool(found["size"].strip())) == ("My VLA/7B", True)
+    hazard, long = found["tasks"]
+    assert [hazard[name] for name in ("name", "category", "hasCC")] == ["HazardAvoidance", "Safety", True]
+    assert [long[name] for name in ("name", "category", "hasCC")] == ["LongHorizon", "Long Horizon", False]
+    rate = sum(number % 5 != 4 for number in range(18)) / 18
+    assert hazard["data"] == {"sr": [round(rate, 4)] * 3, "cc": [0.05] * 3}, "mean cost 1, times 0.05"
+    assert long["data"].keys() == {"sr"}
+    assert (hazard["numEpisodes"], hazard["numSuccesses"]) == (54, 45)
+    assert "unseen_objects: left out" in printed.err
+    assert "vla_arena_hazard_avoidance: 15 of 15 tasks did not run" in printed.err, "none of these is its own"
+    Path("results").mkdir()
+    report("--paper=vla-arena", "--format=leaderboard", "-o", "results")
+    assert [file.name for file in Path("results").iterdir()] == ["my-vla-7b.json"]
+    write([dataclasses.replace(each, policy="other") for each in records], run="other")
+    with pytest.raises(VlaError, match=r"my-vla-7b\.json, other\.json"):
+        report("--paper=vla-arena", "--format=leaderboard")
+    for words in ([], ["--paper=libero-plus"]):
+        with pytest.raises(VlaError, match="requires the --paper of a leaderboard that takes files: vla-arena"):
+            report(*words, "--format=leaderboard")
+
+
+VIOLIN = paper_named("vla-uq")[1].published.tables["fig7"].columns
+
+
 def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [
-        varied("", seed < 9, seed=seed, digest=f"d{seed}", metrics={"action_position_instability": 10.0 - seed})
+        varied(
+            "",
+            seed < 9,
+            seed=seed,
+            digest=f"d{seed}",
+            # Of those that end upright, a lower class has a larger metric; of the others, a smaller one.
+            metrics={"action_position_instability": 10.0 - seed, "object_turn.tilt": 40.0 * (seed == 8)},
+        )
         for seed in range(13)
     ]
     write(episodes)
@@ -294,7 +345,15 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(episodes, classes, strict=False)]
     Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
     tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
-    assert tables["II"] == [["libero_goal", "random", 9, 3, 3, 3]]
+    assert tables["II"] == [[episodes[0].task_key, "random", 9, 3, 3, 3]]
+    assert tables["IV"][0][2 + 4] == pytest.approx(stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic), (
+        "without the success whose object ended tilted"
+    )
+    (violin,) = tables["fig7"]
+    at = VIOLIN.index
+    assert violin[: at("metric") + 1] == ["libero_goal", "random", "A-PI"]
+    assert [violin[at(name)] for name in ("high n", "high", "low", "failures n", "failures")] == [3, 3, 9, 4, -0.5]
+    assert violin[at("high 25%")] == pytest.approx(2.5)
     (row,) = tables["III"]
     expected = stats.spearmanr([1] * 3 + [2] * 3 + [3] * 3, range(9)).statistic
     assert row[2 + 4] == pytest.approx(expected), "the paper's sign: a lower metric, a higher quality"
@@ -435,6 +494,23 @@ def test_lines_that_cross_are_named() -> None:
     lines = {"falls": (3.0, 2.0, 1.0), "rises": (1.0, 2.0, 3.0), "gap": (0.5, None, 0.6), "below": (0.0, 0.0, 0.0)}
     found = papers._crossings(table, [("own", (name, *values, None)) for name, values in lines.items()])
     assert list(found) == ["falls and rises between 0 and 1"]
+
+
+def test_models_that_were_measured_in_different_ways_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, most, replan in (("one", 300, 1), ("two", 300, 8), ("three", 600, 1)):
+        records = stove(policy)
+        write(
+            [
+                dataclasses.replace(each, protocol={**each.protocol, "max_steps": most}, replan=replan)
+                for each in records
+            ],
+            run=policy,
+        )
+    report("--paper=libero-para", "--backend=template", "--table=3", "--format=json")
+    told = [text for text in json.loads(capsys.readouterr().out)["paper"]["left_out"] if "differs" in text]
+    (text,) = told
+    assert "libero_para: max_steps differs" in text
+    assert text.endswith("300 (one, two), 600 (three)")
 
 
 # Formats, and what is refused

@@ -16,7 +16,7 @@ def test_all_are_the_papers_thirteen_whether_the_robot_stood_still_and_those_of_
     chosen = chosen_metrics(["all"])
     entries = extensions.metrics()
     assert [alias for name in chosen for alias in entries[name].aliases] == PAPERS
-    assert [name for name in chosen if not entries[name].aliases] == ["static_robot", *ECONOMY]
+    assert [name for name in chosen if not entries[name].aliases] == ["static_robot", "object_turn", *ECONOMY]
     assert {need for name in chosen for need in entries[name].needs} == {*NEEDS}
     for name in chosen:
         assert callable(extensions.load(entries[name]))

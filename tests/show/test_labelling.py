@@ -70,6 +70,7 @@ def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> No
         assert b"<title>Label episodes</title>" in ask(address, "")[1]
         state = json.loads(ask(address, "state")[1])
         assert [each["label"] for each in state["episodes"]] == [None] * 3
+        assert [*state["criteria"]] == state["classes"], "what each class means"
         assert ask(address, "video/0") == (200, b"a video")
         assert ask(address, "video/1") == (404, b"its scene is gone")
         state = json.loads(ask(address, "label", {"number": 2, "label": "high"})[1])

@@ -30,8 +30,11 @@ def test_the_expert_brings_the_bowl_to_the_plate() -> None:
     # It ends on the plate, some centimetres from its middle at most, and the plate stays where it is.
     assert np.linalg.norm((source - goal)[-1, 1, :2]) < 0.05
     assert np.abs(goal - goal[0, 0]).max() < 0.01
-    found = with_metrics(ended, ("optimal_trajectory",))
+    found = with_metrics(ended, ("optimal_trajectory", "object_turn"))
     metrics = found.record.metrics
+    assert series[instability.TURN].shape == (ended.steps, 2, 4)
+    assert 0 <= metrics["object_turn.tilt"] < 45, "the bowl leans as it lands on the plate, where the episode ends"
+    assert metrics["object_turn.tilt"] <= metrics["object_turn"] + 1e-9 < 180
     assert metrics["optimal_trajectory"] < 0.5
     assert 0.5 < metrics["optimal_trajectory.net"] <= 1
     # The mean telescopes to what is gone between the first step and the last.

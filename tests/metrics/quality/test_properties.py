@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.instability import ORDERS, episode_mean
+from pytest_vla.metrics.instability import ORDERS, TURN, episode_mean
 from pytest_vla.metrics.quality import (
     is_static,
+    object_turn,
     optimal_trajectory,
     path_length,
     remaining_distance,
@@ -21,6 +22,8 @@ from pytest_vla.metrics.quality import (
     trajectory_instability,
     trajectory_instability_value,
 )
+from pytest_vla.records.trajectory import Trajectory
+from tests.support.records import record_of
 
 Array = NDArray[np.float64]
 COORDINATES = st.floats(-2, 2, width=32)
@@ -121,3 +124,19 @@ def test_what_remains() -> None:
 def test_what_is_no_input_is_refused(call: Any, complaint: str) -> None:
     with pytest.raises(VlaError, match=complaint):
         call()
+
+
+@pytest.mark.parametrize(
+    ("axis", "turn", "tilt"), [((0, 0, 1), 90.0, 0.0), ((1, 0, 0), 60.0, 60.0), ((0, 1, 0), 179.0, 179.0)]
+)
+def test_a_turn_about_the_vertical_is_no_tilt(axis: tuple[int, ...], turn: float, tilt: float) -> None:
+    by = Rotation.from_rotvec(np.radians(turn) * np.array(axis))
+    for start in (Rotation.identity(), Rotation.from_euler("xz", [90, 20], degrees=True)):
+        first, last = (np.roll(each.as_quat(), 1) for each in (start, by * start))
+        for sign in (1, -1):
+            series = {TURN: np.array([[first, first], [first, sign * last]])}
+            states = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros((3, 3)), np.zeros((2, 7))
+            found = object_turn(record_of(0), Trajectory(*states, series))
+            assert found.value == pytest.approx(turn)
+            assert found.further["tilt"] == pytest.approx(tilt, abs=1e-5)
+    assert object_turn(record_of(0), Trajectory(*states)).value is None
