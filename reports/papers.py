@@ -345,7 +345,8 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
             left = ", ".join(f"{number} of {model}" for model, number in others.items())
             told = counted(len(both), "case")
             found.append(
-                f"{suite}: models are compared on the {told} that all of them have; left out: {left}. Name runs to leave a model out"
+                f"{suite}: models are compared on the {told} that all of them have; left out: {left}. Name the runs to "
+                "leave a model out"
             )
             shared[suite] = both
     kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
