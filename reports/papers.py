@@ -376,7 +376,10 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
         elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
             left = ", ".join(f"{number} of {model}" for model, number in others.items())
             told = counted(len(both), "case")
-            found.append(f"{suite}: models are compared on the {told} that all of them have; left out: {left}")
+            found.append(
+                f"{suite}: models are compared on the {told} that all of them have; left out: {left}. Name the runs to "
+                "leave a model out"
+            )
             shared[suite] = both
     kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
     return replace(loaded, records=tuple(kept)), found
