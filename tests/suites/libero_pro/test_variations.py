@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,17 +41,20 @@ def test_the_kinds_are_named_and_another_task_goes_with_nothing() -> None:
         f"pro.{name}"
         for name in (
             *("object", "swap", "semantic", "task", "environment", "environment_upstream"),
-            *("displace_x", "displace_y", "combined"),
+            *("displace_x", "displace_y", "displace_map", "unrelated", "composed", "combined"),
         )
     ]
     assert all(kind.published for kind in KINDS)
-    assert [kind.name for kind in KINDS if kind.alone] == ["pro.task"]
+    assert [kind.name for kind in KINDS if kind.alone] == ["pro.task", "pro.composed"]
+    assert [kind.name for kind in KINDS if kind.probe] == ["pro.unrelated"]
     assert [kind.name for kind in KINDS if not kind.scene] == ["pro.semantic"]
     assert len(NAMED["pro.combined"].labels()) == 6 + 4 + 1
     assert not any("task" in label for label in NAMED["pro.combined"].labels())
 
 
-@pytest.mark.parametrize("label", ["pro.swap", "pro.task", "pro.displace_x-L1", "pro.displace_y-L1"])
+@pytest.mark.parametrize(
+    "label", ["pro.swap", "pro.task", "pro.displace_x-L1", "pro.displace_y-L1", "pro.composed.both"]
+)
 def test_what_is_drawn_follows_from_task_and_seed_and_the_edited_problem_is_a_problem(label: str) -> None:
     made, told = 0, []
     for task in load_suite("tabletop").tasks:
@@ -93,6 +97,55 @@ def test_another_object_is_of_like_size_and_named_in_the_instruction(gift_box: P
     assert parse_problem_text(format_problem(problem)) == problem
     with pytest.raises(VlaError, match="no replacement of similar size"):
         drawn("pro.object", gift_box, task="put_the_bowl_on_the_plate")
+
+
+def test_an_unrelated_thing_stands_for_the_object_under_the_old_instruction(gift_box: Path) -> None:
+    folder = gift_box / "assets" / "objects" / "gift_box"
+    (folder / "gift_box.xml").rename(folder / "present.xml")
+    folder.rename(folder.with_name("present"))
+    task = "put_the_box_in_the_bowl"
+    variation = drawn("pro.unrelated", gift_box, task=task)
+    assert (variation.instruction, variation.probe) == (None, True)
+    assert variation.parameters["categories"] == {"food_box": "present"}
+    assert "present_1" in {str(fact.arguments[0]) for fact in changed(variation, gift_box, task=task).goal} | {
+        item.name for item in changed(variation, gift_box, task=task).objects
+    }
+    with pytest.raises(VlaError, match="no unrelated thing"):
+        drawn("pro.unrelated", None, task="turn_on_the_stove")
+
+
+def test_both_goals_of_a_scene_are_the_two_that_are_asked_for_alone() -> None:
+    seen = set()
+    for seed in range(6):
+        both, second = (drawn(f"pro.composed.{part}", None, seed) for part in ("both", "second"))
+        own = problem_of(load_suite("tabletop").task("turn_on_the_stove"))
+        assert changed(both, None).goal == (*own.goal, *changed(second, None).goal)
+        assert both.instruction == f"turn on the stove and {second.instruction}"
+        assert (both.kind, second.kind) == ("composed_both", "composed_second")
+        seen.add(second.instruction)
+    assert len(seen) > 2
+    with pytest.raises(VlaError, match="no second goal for this scene"):
+        drawn("pro.composed.both", None, task="close_the_bottom_drawer_of_the_cabinet")
+
+
+@needs_data
+def test_a_scene_with_one_task_gets_its_second_goal_from_another_object() -> None:
+    task = "pick_up_the_milk_and_place_it_in_the_basket"
+    variation = drawn("pro.composed.both", data_root(), suite="libero_object", task=task)
+    first, second = variation.parameters["goal"]
+    assert first == "(in milk_1 basket_1_contain_region)"
+    assert second == f"(in {variation.parameters['other']} basket_1_contain_region)"
+    assert "basket_1" not in variation.parameters["other"]
+
+
+def test_a_place_of_the_map_is_what_its_label_says() -> None:
+    task, had = "put_the_bowl_on_the_plate", 0
+    assert len(NAMED["pro.displace_map"].labels()) == 120
+    for part, wanted in (("1_0", [0.1, 0.0]), ("m1_0", [-0.1, 0.0]), ("0_m2", [0.0, -0.2]), ("m1_2", [-0.1, 0.2])):
+        with suppress(VlaError):
+            assert drawn(f"pro.displace_map.{part}", None, task=task).parameters["displacement"] == wanted
+            had += 1
+    assert had >= 2
 
 
 def test_a_table_of_another_height_is_not_put_under_fixtures() -> None:
