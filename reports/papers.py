@@ -56,6 +56,7 @@ class PublishedTable:
         sort: the column by which rows fall; empty to keep the paper's order.
         ranks: two columns whose ranks are compared; empty for none.
         known: why a recomputed number differs, by the number's name or the end of it after a colon.
+        medium: where it is shown; a table of thousands of rows only in files.
         missing: why it cannot be made of records; empty if it can.
         run: the command that runs its episodes.
     """
@@ -71,6 +72,7 @@ class PublishedTable:
     sort: str = ""
     ranks: tuple[str, ...] = ()
     known: Mapping[str, str] = field(default_factory=dict)
+    medium: Medium = "all"
     missing: str = ""
     run: str = ""
 
@@ -311,7 +313,14 @@ def _blocks(
             (*row[: table.names], mark, *(cell if with_intervals else _plain(cell) for cell in row[table.names :]))
             for mark, row in rows
         )
-        yield Table(f"Table {table.name}. {table.title}", columns, cells, f"table-{table.name}", names=table.names + 1)
+        yield Table(
+            f"Table {table.name}. {table.title}",
+            columns,
+            cells,
+            f"table-{table.name}",
+            names=table.names + 1,
+            medium=table.medium,
+        )
         if changes := list(_rank_changes(table, rows)):
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
