@@ -80,7 +80,7 @@ def item_response(
     difficulty_error = 1 / np.sqrt((weight * slope**2).sum(0) + DIFFICULTY_SPREAD**-2)
     likelihood = np.where(known, done * np.log(chance) + (1 - done) * np.log1p(-chance), 0.0).sum()
     return ItemResponse(
-        _by_name(models, ability, ability_error),
+        {str(name): each for name, each in _by_name(models, ability, ability_error).items()},
         _by_name(cases, difficulty, difficulty_error),
         dict(zip(cases, slope.tolist(), strict=True)),
         float(likelihood),
