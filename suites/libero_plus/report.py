@@ -571,7 +571,7 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
         "sub-dimensions": _sub_dimension_rows(models),
         "fig11": list(_action_rows(loaded, models)) if options.table in (None, "fig11") else [],
     }
-    difficulty, notes_of_difficulty = _difficulty_rows(models)
+    difficulty, notes_of_difficulty = difficulty_rows(models)
     return tables | further | difficulty, left_out + notes_of_difficulty
 
 
@@ -661,7 +661,7 @@ def _action_rows(loaded: Loaded, models: Entries) -> Iterator[Row]:
             yield from ((dimension, model, name, *row) for name, row in zip(_COMPONENTS, shares.tolist(), strict=True))
 
 
-def _difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
+def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
     """Return difficulty by dimension and by entry, ability by model, and notes; nothing for a single model."""
     outcomes: dict[tuple[str, Hashable], float] = {}
     published: dict[Hashable, int | None] = {}

@@ -448,6 +448,7 @@ KINDS = (
         partial(space_of_displacement, "xy"),
         parts=lambda: MAP,
         again=always,
+        by_name=True,
     ),
     _kind(
         "unrelated",
@@ -456,6 +457,7 @@ KINDS = (
         replace_objects,
         space_of_unrelated,
         probe=True,
+        by_name=True,
     ),
     _kind(
         "composed",
@@ -466,6 +468,7 @@ KINDS = (
         parts=lambda: (SECOND, BOTH),
         recorded="composed_{part}",
         alone=True,
+        by_name=True,
     ),
     _kind(
         "combined",

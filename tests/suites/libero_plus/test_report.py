@@ -12,7 +12,15 @@ from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import block_lines
 from pytest_vla.suites.libero_plus import report as plus_report
-from pytest_vla.suites.libero_plus.report import DIMENSIONS, ModelPlus, make_plus, plus_blocks, plus_table
+from pytest_vla.suites.libero_plus.names import parse_name
+from pytest_vla.suites.libero_plus.report import (
+    DIMENSIONS,
+    ModelPlus,
+    difficulty_rows,
+    make_plus,
+    plus_blocks,
+    plus_table,
+)
 from tests.support.data import data_root
 from tests.support.golden import check_golden
 from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode, records
@@ -149,27 +157,38 @@ def test_sub_dimensions_that_names_do_not_tell(capsys: pytest.CaptureFixture[str
     ]
 
 
+ARMS = [f"{STOVE}_view_0_0_100_0_0_initstate_{number}" for number in range(1, 4)]
+
+
 def test_difficulty_is_counted_and_fitted_from_ones_own_models(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of four models a fails nothing and d everything; one entry was run by two of them only."""
-    names = [f"{STOVE}_view_0_0_100_0_0_initstate_{number}" for number in range(1, 4)]
+    """Of four models a fails nothing and d everything."""
     for place, policy in enumerate("abcd"):
-        some = [*names, f"{STOVE}_{PLAIN}_noise_11"] if place < 2 else names
-        write([episode(name, place <= at, at + 2, policy=policy) for at, name in enumerate(some)], run=policy)
+        write([episode(name, place <= at, at + 2, policy=policy) for at, name in enumerate(ARMS)], run=policy)
     found = rows_of(capsys)
     assert found["difficulty"][0][:9] == ["robot", 3, 0, 1, 1, 1, 0, 3.0, 3.0]
     entries = {row[0]: row[1:] for row in found["entries"]}
-    assert [entries[name][2] for name in names] == [4, 3, 2], "levels: 1 and how many failed"
-    assert entries[f"{STOVE}_{PLAIN}_noise_11"][1:3] == [2, None]
-    hardness = [entries[name][4] for name in names]
+    assert [entries[name][2] for name in ARMS] == [4, 3, 2], "levels: 1 and how many failed"
+    hardness = [entries[name][4] for name in ARMS]
     assert sorted(hardness, reverse=True) == hardness
     abilities = {row[0]: row[2] for row in found["ability"]}
     assert sorted(abilities, key=lambda name: -abilities[name]) == list("abcd")
     report("--paper=libero-plus")
-    said = capsys.readouterr().out
-    assert "1 of 4 entries were not run by all 4 models" in " ".join(said.split())
-    assert "Table entries. Each" not in said, "thousands of rows are for files"
+    assert "Table entries. Each" not in capsys.readouterr().out, "thousands of rows are for files"
     report("--paper=libero-plus", "--table=entries", "--format=csv")
-    assert capsys.readouterr().out.count("_initstate_") == 4
+    assert capsys.readouterr().out.count("_initstate_") == 3
+
+
+def test_an_entry_that_some_models_have_not_run_has_no_level() -> None:
+    noise = f"{STOVE}_{PLAIN}_noise_11"
+    models = {
+        policy: [(episode(name, True), parse_name(name)) for name in (*ARMS[:1], *some)]
+        for policy, some in (("a", [noise]), ("b", []))
+    }
+    rows, told = difficulty_rows(models)
+    assert [row[2:4] for row in rows["entries"]] == [(2, 1), (1, None)]
+    assert [row[1] for row in rows["difficulty"]] == [1]
+    assert told == ["difficulty: 1 of 2 entries were not run by all 2 models, and have no level"]
+    assert difficulty_rows({"a": models["a"]}) == ({}, [])
 
 
 def test_actions_are_counted_in_bins(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text, problem_of
 from pytest_vla.suites.libero_pro.edits import dangling, place_of, workspace_regions
 from pytest_vla.suites.libero_pro.variations import KINDS, ORDER
-from pytest_vla.vary.registry import find_variation, labels_of
+from pytest_vla.vary.registry import find_variation, labels_of, parse_vary
 from tests.support.data import data_root, libero_data, needs_data
 from tests.support.libero_pro_variations import changed, drawn
 
@@ -48,6 +48,11 @@ def test_the_kinds_are_named_and_another_task_goes_with_nothing() -> None:
     assert [kind.name for kind in KINDS if kind.probe] == ["pro.unrelated"]
     assert [kind.name for kind in KINDS if not kind.scene] == ["pro.semantic"]
     assert len(NAMED["pro.combined"].labels()) == 6 + 4 + 1
+    assert [kind.name for kind in KINDS if kind.by_name] == ["pro.displace_map", "pro.unrelated", "pro.composed"]
+    of_dimension = {label.split("-")[0] for label in parse_vary("pro")}
+    assert not any(label.startswith(("pro.displace_map", "pro.unrelated", "pro.composed")) for label in of_dimension)
+    assert parse_vary("pro.composed") == ("pro.composed.second", "pro.composed.both")
+    assert len(parse_vary("pro.displace_map")) == 120
     assert not any("task" in label for label in NAMED["pro.combined"].labels())
 
 
