@@ -673,9 +673,7 @@ def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
                 published[task.name], dimensions[task.name] = record.variation.get("level"), task.dimension
     names = list(dict.fromkeys(model for model, _ in outcomes))
     if len(names) < FEWEST_MODELS:
-        return {}, [f"no difficulty of your own: it takes {FEWEST_MODELS} models, and there is {len(names)}"] * bool(
-            names
-        )
+        return {}, []
     one = item_response(outcomes)
     is_wide = len(names) >= FEWEST_FOR_DISCRIMINATION
     two = item_response(outcomes, with_discrimination=True) if is_wide else None
