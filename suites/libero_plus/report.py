@@ -577,7 +577,7 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
 
 def _printed_weights() -> dict[tuple[str, str], float]:
     """Return the counts that Table 6 prints, by dimension and suite: the paper's means are weighted by them."""
-    found = {}
+    found: dict[tuple[str, str], float] = {}
     for _, line in PAPER.published.tables["6"].numbers():
         found |= {(name, str(line["suite"])): printed(line, name.capitalize()) for name in DIMENSIONS}
     return found
@@ -616,7 +616,7 @@ def _sub_dimension_rows(models: Entries) -> list[Row]:
         for record, task in some:
             key = task.dimension, finer_sub_dimension(record, task)
             found.setdefault(key, {}).setdefault(model, []).append(record)
-    rows = []
+    rows: list[Row] = []
     for dimension, kind in sorted(found, key=lambda key: (*_place(key[0]), key[1])):
         for model, records in found[dimension, kind].items():
             rate = success_rate(kind, records, _entry_of)
@@ -688,13 +688,13 @@ def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
         )
         if level is not None:
             levels.setdefault(dimensions[name], []).append((level, published[name], difficulty))
-    by_dimension = [
+    by_dimension: list[Row] = [
         (
             dimension,
             len(some),
             *(sum(level == each for level, _, _ in some) for each in range(1, 6)),
             fmean(level for level, _, _ in some),
-            fmean(listed) if (listed := [each for _, each, _ in some if each is not None]) else None,
+            fmean(theirs) if (theirs := [each for _, each, _ in some if each is not None]) else None,
             fmean(difficulty for _, _, difficulty in some),
         )
         for dimension, some in sorted(levels.items(), key=lambda each: _place(each[0]))
