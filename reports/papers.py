@@ -77,6 +77,7 @@ class PublishedTable:
         sort: the column by which rows fall; empty to keep the paper's order.
         ranks: two columns whose ranks are compared; empty for none.
         known: why a recomputed number differs, by the number's name or the end of it after a colon.
+        medium: where it is shown; a table of thousands of rows only in files.
         missing: why it cannot be made of records; empty if it can.
         run: the command that runs its episodes.
         draw: how its rows are drawn, if it is a figure.
@@ -96,6 +97,7 @@ class PublishedTable:
     sort: str = ""
     ranks: tuple[str, ...] = ()
     known: Mapping[str, str] = field(default_factory=dict)
+    medium: Medium = "all"
     missing: str = ""
     run: str = ""
     draw: FigureKind | Literal[""] = ""
@@ -446,7 +448,7 @@ def _blocks(
         )
         anchor = table.name if table.is_figure else f"table-{table.name}"
         if rows:
-            yield Table(f"{table.label}. {table.title}", columns, cells, anchor, names=table.names + 1)
+            yield Table(f"{table.label}. {table.title}", columns, cells, anchor, table.names + 1, medium=table.medium)
         else:
             yield Sentence(f"{table.label}. {table.title}", is_apart=True)
         if table.draw and _figure(each).panels:

@@ -20,10 +20,12 @@ from pytest_vla.metrics.robustness import (
     FEWEST_PAIRS,
     SIGNIFICANT,
     Difference,
+    Remembered,
     RobustnessCell,
     Varied,
     cells,
     grouped,
+    remembered,
     twin_pairs,
     varied_models,
 )
@@ -127,6 +129,7 @@ def make_robustness(
                 failures,
                 algorithm,
                 tau=tau,
+                memory=remembered(varied, models),
             )
         )
     return _with_pooled(found, models)
@@ -233,6 +236,9 @@ _PAIR: j.Keys = {
     "rough": j.FLAG,
     "undefined": j.maybe(j.TEXT).of(lambda pair: pair.undefined or None),
 }  # fmt: skip
+_SHARE = j.row({"count": j.COUNT, "of": j.COUNT, "interval": j.INTERVAL.of(lambda share: percents(share.interval))})
+# The model and a memoriser on the same cases, and the memoriser where the model succeeds.
+_MEMORY: j.Keys = {"dimension": j.TEXT, "cases": j.COUNT, "model": _SHARE, "memory": _SHARE, "shared": _SHARE}
 _MODELS: j.Keys = {
     "robustness": j.row(
         {
@@ -243,6 +249,7 @@ _MODELS: j.Keys = {
             "pairs": j.listed(j.row(_PAIR)),
             # The same over all suites; empty if only one suite has pairs.
             "pooled_pairs": j.listed(j.row(_PAIR)).of("pooled"), "pooled_suites": j.listed(j.TEXT),
+            "memory": j.listed(j.row(_MEMORY)),
             "left_out": j.listed(j.TEXT),
         }
     ).of(lambda model: model)
@@ -275,6 +282,7 @@ def robustness_blocks(models: Sequence[ModelRobustness], full: bool = False) -> 
             if _has_curve(each):
                 yield PageDrawing(partial(_curve_drawing, each))
         yield from _dimensions(found.curves)
+        yield from _memory(found.memory)
         yield from _levels(found.curves)
         if found.curves:
             yield Sentence(_harm_sentence(found.harm, any(curve.rate.counted for curve in found.curves)))
@@ -362,6 +370,21 @@ def _dimension(curve: Curve) -> tuple[b.Cell, ...]:
     value = GroundingEstimate(change.value, change.interval)
     lost = (GroundingShare(change.lost, change.pairs, None), GroundingShare(change.gained, change.pairs, None))
     return change.benign, varied, value, change.tasks_interval, *lost, _adjusted(change), change.detectable
+
+
+def _memory(found: Sequence[Remembered]) -> Iterator[Table]:
+    if found:
+        yield Table(
+            "How much of it takes neither eyes nor ears: a memoriser on the same cases, success in %; shared: the "
+            "memoriser's where the model succeeds",
+            (Column("dimension"), Column("cases"), *(Column(head, ".0%") for head in ("model", "memoriser", "shared"))),
+            tuple((e.dimension, e.cases, *map(_estimate, (e.model, e.memory, e.shared))) for e in found),
+            "memory",
+        )
+
+
+def _estimate(share: GroundingShare) -> b.Cell:
+    return GroundingEstimate(share.count / share.of, share.interval) if share.of else None
 
 
 def _levels(curves: Sequence[Curve]) -> Iterator[Block]:

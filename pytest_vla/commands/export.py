@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,18 @@ from typing import IO, TYPE_CHECKING
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.records.load import open_run
-from pytest_vla.reports.export import ALL, FORMATS, LEROBOT, NO_PICTURES, ONLY, PICTURES, VIDEO, check_format, export
+from pytest_vla.reports.export import (
+    ALL,
+    FORMATS,
+    LEROBOT,
+    NO_PICTURES,
+    ONLY,
+    PICTURES,
+    SUCCESS,
+    VIDEO,
+    check_format,
+    export,
+)
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.run.arguments import declare_data, declare_results
 from pytest_vla.util.files import whole_file, whole_folder
@@ -23,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
     from pytest_vla.records.store import Store
     from pytest_vla.reports.dataset.frames import Frame
+    from pytest_vla.reports.dataset.held_out import Keys
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +78,24 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--only", choices=ONLY, help="for lerobot: export only the episodes that succeeded, or all (default: all)"
     )
     parser.add_argument(
+        "--vary",
+        metavar="KINDS",
+        help="for lerobot: play the actions of the run's unvaried successes under these variations first, as "
+        "--vla-vary names them, and export the episodes that succeed (default: export the run itself)",
+    )
+    parser.add_argument(
+        "--pytest",
+        metavar="OPTIONS",
+        default="",
+        help="for --vary: further options for pytest, such as '-n 8 --vla-run-seed=1' (default: none)",
+    )
+    parser.add_argument(
+        "--held-out",
+        metavar="FILE|RUN",
+        help="for lerobot: leave out episodes whose case is a test: a file with ids of cases, as `pytest "
+        "--collect-only -q` prints them, or a run (default: none)",
+    )
+    parser.add_argument(
         "--schema", action="store_true", help="print the JSON Schema of a record (a line of jsonl), and exit"
     )
     declare_data(parser)
@@ -83,6 +115,8 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.pictures or options.only or options.data or options.allow_versions:
         raise VlaError("--pictures, --only, --data and --allow-versions require --format=lerobot")
+    if options.vary or options.held_out or options.pytest:
+        raise VlaError("--vary, --held-out and --pytest require --format=lerobot")
     ending = output.suffix[1:].lower() if output else ""
     format = options.format or (ending if ending in FORMATS else "csv")
     if format == "parquet" and output is None:
@@ -117,13 +151,69 @@ def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
         raise VlaError("lerobot writes a folder. Name a new one with -o FOLDER")
     pictures = options.pictures or VIDEO
     check_packages(pictures == VIDEO)
-    with open_run(options.which, options.results) as (store, runs), whole_folder(output) as folder:
-        told = _write_dataset(store, runs, folder, pictures, options)
+    if options.pytest and not options.vary:
+        raise VlaError("--pytest has options for the episodes of --vary, which is not given")
+    if options.vary and options.only == ALL:
+        raise VlaError("--vary exports episodes that succeed. Leave out --only=all")
+    held_out = _held_out(options)
+    which, only = options.which, options.only or ALL
+    with whole_folder(output) as folder:
+        if options.vary:
+            which, only = _played(options), SUCCESS
+        with open_run(which, options.results) as (store, runs):
+            told = _write_dataset(store, runs, folder, pictures, options, only, held_out)
     print(f"{told}\n{output}")
 
 
+def _held_out(options: argparse.Namespace) -> "Keys":
+    from pytest_vla.reports.dataset.held_out import held_out_keys
+
+    return frozenset() if options.held_out is None else held_out_keys(options.held_out, options.results, options.data)
+
+
+def _played(options: argparse.Namespace) -> str:
+    """Play a run's unvaried successes under variations, and return the name of the run with these episodes.
+
+    Raises:
+        VlaError: the run has no such episode, or pytest fails.
+    """
+    from pytest_vla.records.store import open_store
+
+    with open_run(options.which, options.results) as (store, runs):
+        if len(runs) != 1:
+            raise VlaError(f"--vary plays the episodes of one run, and {options.which} names {len(runs)}")
+        (run,), folder = runs, store.results / runs[0].name
+        done = [r for r in store.records(run.name) if r.outcome == "success" and not r.variation and r.arrays]
+    if not done:
+        raise VlaError(f"--vary: run {run.name} has no unvaried success whose actions could be played")
+    names = {name: dict.fromkeys(map(str, each)) for name, each in (
+        ("suite", (r.suite for r in done)), ("tasks", (r.task_key for r in done)), ("seeds", (r.seed for r in done))
+    )}  # fmt: skip
+    data = options.data or run.invocation.get("settings", {}).get("data")
+    command = [
+        *(f"--vla-{name}={','.join(some)}" for name, some in names.items()),
+        f"--vla-model=memoriser:{folder}",
+        f"--vla-vary={options.vary}",
+        f"--vla-results={options.results}",
+        *([f"--vla-data={data}"] if data else []),
+        *shlex.split(options.pytest),
+    ]
+    print(f"export: $ {shlex.join(['pytest', *command])}", flush=True)
+    ended = subprocess.run([sys.executable, "-m", "pytest", *command], check=False).returncode
+    if ended not in (0, 1):
+        raise VlaError(f"--vary: pytest exited with code {ended}; see its output above")
+    with open_store(options.results, create=False) as store:
+        return store.runs()[0].name
+
+
 def _write_dataset(
-    store: "Store", runs: "Sequence[Run]", folder: Path, pictures: str, options: argparse.Namespace
+    store: "Store",
+    runs: "Sequence[Run]",
+    folder: Path,
+    pictures: str,
+    options: argparse.Namespace,
+    only: str,
+    held_out: "Keys",
 ) -> str:
     """Write the data set, and return the summary to print."""
     from pytest_vla.episode.world_pool import WorldPool
@@ -132,7 +222,7 @@ def _write_dataset(
     from pytest_vla.util.live_line import progress
     from pytest_vla.util.text import counted
 
-    chosen = choose(store, runs, options.only or ALL, options.data)
+    chosen = choose(store, runs, only, options.data, held_out)
     drifts = [0.0]
 
     def watched(frames: "Iterator[Frame]") -> "Iterator[Frame]":

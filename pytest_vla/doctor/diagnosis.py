@@ -18,6 +18,8 @@ from pytest_vla.doctor.findings import (
     NO_LANGUAGE,
     NO_STATE,
     OTHER_INPUT,
+    OTHER_SCALE,
+    OTHER_TABLE,
     OTHER_TASK,
     OTHER_WORDING,
     RARELY_CLOSES,
@@ -515,7 +517,11 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         cause = f"actions fit with {each.name}"
         numbers = {**each.numbers, "gain": gain.value, "low": gain.low, "high": gain.high}
         mend = tuple(line for one in _as_answered([each], search.policy, protocol) for line in one.lines)
-        finding = DoctorFinding(each.code, cause, told, _sure(gain), mend, numbers)
+        # Another scale of some dimensions is what another table does, too.
+        alternatives = (OTHER_TABLE,) if each.code == OTHER_SCALE else ()
+        if alternatives:
+            told += f"; another table of normalisation ({OTHER_TABLE}) looks the same: --action-stats tries tables"
+        finding = DoctorFinding(each.code, cause, told, _sure(gain), mend, numbers, alternatives)
         found.append((gain.value * len(each.dimensions) / 7, finding))
         pairs = better
     if not any(each.dimensions == (6,) for each in output.mended):

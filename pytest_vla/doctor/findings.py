@@ -8,6 +8,7 @@ from typing import Any
 WELL, WORLD, UNKNOWN, SOME_TASKS, CLOSED_LOOP = "VLA-D001", "VLA-D002", "VLA-D060", "VLA-D061", "VLA-D070"
 NO_CAMERA, NO_STATE, NO_FINGER, NO_LANGUAGE = "VLA-D014", "VLA-D024", "VLA-D025", "VLA-D030"
 OTHER_TASK, RARELY_CLOSES, LAG, RATE, LONG_CHUNK = "VLA-D031", "VLA-D042", "VLA-D050", "VLA-D051", "VLA-D052"
+OTHER_SCALE, OTHER_TABLE = "VLA-D043", "VLA-D044"
 OTHER_INPUT, OTHER_WORDING, RECORDED_OTHERWISE = "VLA-D026", "VLA-D032", "VLA-D003"
 
 DEFAULT_DEMONSTRATIONS = 16
@@ -37,8 +38,8 @@ CODES: Mapping[str, str] = {
     "VLA-D040": "the gripper's sign is inverted",
     "VLA-D041": "the gripper has another range",
     RARELY_CLOSES: "the gripper closes too rarely: its threshold",
-    "VLA-D043": "actions have another scale",
-    "VLA-D044": "actions are normalised by another table",
+    OTHER_SCALE: "actions have another scale",
+    OTHER_TABLE: "actions are normalised by another table",
     "VLA-D045": "actions are absolute poses",
     "VLA-D046": "actions are in another frame, or an axis is inverted",
     "VLA-D047": "the dimensions of actions are in another order",

@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pytest_vla.metrics.clustered import Interval, Unit
+from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
 from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
-from pytest_vla.metrics.language_grounding import PROBES
+from pytest_vla.metrics.language_grounding import PROBES, GroundingShare
 from pytest_vla.metrics.rates import is_plain, percents
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.statistics import holm
@@ -199,6 +199,58 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
         (other, "pair", "with different step budgets or replan lengths: still compared"),
     ]
     return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
+
+
+MEMORISER = "memoriser:"
+"""The beginning of the names of policies that play a run's unvaried episodes, whatever they see and are told."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A model beside a memoriser on the same cases of one dimension: what of its success takes neither eyes nor ears.
+
+    Attributes:
+        dimension: of the cases.
+        cases: both were measured, as a success or a failure.
+        model: the model's successes, out of the cases.
+        memory: the memoriser's, out of the cases.
+        shared: successes of the memoriser, out of the cases in which the model succeeds.
+    """
+
+    dimension: str
+    cases: int
+    model: GroundingShare
+    memory: GroundingShare
+    shared: GroundingShare
+
+
+def remembered(varied: Varied, models: Iterable[Varied]) -> tuple[Remembered, ...]:
+    """Compare a model with the memorisers of its suite, by dimension; empty without any, and for a memoriser itself.
+
+    Args:
+        varied: the model in one suite.
+        models: all, as `varied_models` returns them.
+    """
+    if varied.model.startswith(MEMORISER):
+        return ()
+    memory: dict[str, Record] = {}
+    for each in models:
+        if each.model.startswith(MEMORISER) and (each.suite, each.protocol) == (varied.suite, varied.protocol):
+            memory |= {record.case: record for record in filter(is_counted, each.episodes) if record.case not in memory}
+    both = [record for record in filter(is_counted, varied.episodes) if record.case in memory]
+
+    def share(some: Sequence[Record], of: Callable[[Record], Record]) -> GroundingShare:
+        done = [float(of(record).outcome == "success") for record in some]
+        ends = rate_intervals(done, [unit_of(record) for record in some]) if some else (None, None)
+        return GroundingShare(int(sum(done)), len(some), *ends)
+
+    found = []
+    for name, some in sorted(grouped(both, dimension_of).items()):
+        model, known = share(some, lambda record: record), share(some, lambda record: memory[record.case])
+        done = [record for record in some if record.outcome == "success"]
+        shared = share(done, lambda record: memory[record.case])
+        found.append(Remembered(name, len(some), model, known, shared))
+    return tuple(found)
 
 
 def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[RobustnessCell, ...]:

@@ -14,6 +14,7 @@ from pytest_vla.metrics.language_paths import FailureTypeSummary, Paths, TaskFai
 from pytest_vla.metrics.robustness import (
     FEWEST_PAIRS,
     Difference,
+    Remembered,
     RobustnessCell,
     TwinPair,
     Varied,
@@ -450,6 +451,7 @@ class ModelRobustness:
         tau: the method for its threshold.
         pooled: the pairs of dimensions over all suites of the model; empty if fewer than two suites have any.
         pooled_suites: the names of these suites.
+        memory: by dimension, the model beside a memoriser on the same cases; empty without any.
     """
 
     model: str
@@ -466,6 +468,7 @@ class ModelRobustness:
     pooled: tuple[DimensionPair, ...] = ()
     pooled_suites: tuple[str, ...] = ()
     tau: Tau = USUAL_TAU
+    memory: tuple[Remembered, ...] = ()
 
 
 def says_something(cell: RobustnessCell) -> bool:

@@ -129,27 +129,66 @@ def probe_of(record: Record) -> str | None:
     return name if name in PROBES else None
 
 
+def looked_by_change(
+    records: Iterable[Record], paths: Paths, change_of: Callable[[Record], str | None]
+) -> dict[str, tuple[tuple[Looking, ...], tuple[str, ...]]]:
+    """Compare episodes under any change with their benign twins, for each model over all suites (LIBERO-PRO, Fig. 1).
+
+    Args:
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
+        paths: the end effector's.
+        change_of: the change's name of a varied episode, or None for an episode that is not compared.
+
+    Returns:
+        By model the numbers by change, whose `Looking.probe` is the change's name, in order of occurrence; and what is
+        in no pair, and why. Models without a change are left out.
+    """
+    models: dict[str, list[Selected]] = {}
+    for (model, _), some in by_model(records).items():
+        models.setdefault(model, []).append(that_count(some))
+    found = {}
+    for model, parts in models.items():
+        varied = [each for part in parts for each in part.records if each.variation and not each.is_given]
+        if changed := [each for each in varied if change_of(each) is not None]:
+            records_of = tuple(each for part in parts for each in part.records)
+            same = tuple(each for part in parts for each in part.same)
+            found[model] = _compared(changed, Selected(records_of, same, ()), paths, change_of, ())
+    return found
+
+
 def _looked(probes: Sequence[Record], selected: Selected, paths: Paths) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
+    return _compared(probes, selected, paths, probe_of, PROBES)
+
+
+def _compared(
+    probes: Sequence[Record],
+    selected: Selected,
+    paths: Paths,
+    name_of: Callable[[Record], str | None],
+    order: Sequence[str],
+) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
+    """Return the numbers by name, in an order or else as they occur, and notes on episodes in no pair."""
     benign = [record for record in selected.records if is_plain(record) and is_counted(record)]
     again = [record for record, _ in selected.same if is_plain(record)]
     twins = {run_of(record): record for record in (*benign, *again)}
     pairs: dict[str, list[_Pair]] = {}
     broken = alone = 0
     for record in probes:
-        twin, name = twins.get(twin_of(record)), probe_of(record)
+        twin, name = twins.get(twin_of(record)), name_of(record)
         if not is_counted(record):
             broken += 1
         elif twin is None:
             alone += 1
         elif name is not None:
             pairs.setdefault(name, []).append(_Pair(record, twin))
+    under = "a visual probe" if order else "a change whose paths are compared"
     left_out = [
-        (broken, "under a visual probe: error or invalid"),
-        (alone, "under a visual probe, without a measured benign twin (--vla-twins=auto runs it)"),
+        (broken, f"under {under}: error or invalid"),
+        (alone, f"under {under}, without a measured benign twin (--vla-twins=auto runs it)"),
     ]
     distances = _Distances(paths)
     return (
-        tuple(_looking(name, pairs[name], benign, again, distances) for name in PROBES if name in pairs),
+        tuple(_looking(name, pairs[name], benign, again, distances) for name in order or pairs if name in pairs),
         tuple(f"{counted(number, 'episode')} {what}" for number, what in left_out if number),
     )
 
@@ -221,7 +260,8 @@ def _looking(
 
 def _usual(twin: Record, benign: Iterable[Record], distances: _Distances) -> float | None:
     """Return the median distance of a benign episode from those of other seeds of its task, or None."""
-    others = [each for each in benign if each.task_key == twin.task_key and each.seed != twin.seed]
+    task = twin.suite, twin.task_key
+    others = [each for each in benign if (each.suite, each.task_key) == task and each.seed != twin.seed]
     known = [d for each in others if (d := distances.between(each, twin)) is not None]
     return median(known) if known else None
 

@@ -498,7 +498,8 @@ def _expanded(text: str) -> list[str]:
     named = [kind for kind in kinds() if kind.name == name]
     of_name = [kind for kind in kinds() if kind.dimension == name]
     # Benchmarks' own kinds, and some probes, come only where they are named; some dimensions are theirs alone.
-    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
+    unnamed = [kind for kind in of_name if not kind.by_name]
+    of_dimension = [kind for kind in unnamed if not (kind.needs_files or kind.published)] or unnamed or of_name
     if not named and not of_dimension:
         known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
         raise VlaError(f"there is no variation {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")

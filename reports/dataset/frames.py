@@ -19,12 +19,16 @@ from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
 from pytest_vla.records.trajectory import digest_of, load_trajectory, trajectory_file
+from pytest_vla.reports.dataset.held_out import Keys, keys_of
 from pytest_vla.reports.export import SUCCESS
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.show.restored import data_of, restored_task, restored_variation
 from pytest_vla.util.text import counted
 
 Picture = NDArray[np.uint8]
+
+HELD_OUT = "held out"
+"""Why an episode is left out whose case is on the list of held-out ones."""
 
 _STANDS = ("control_freq", "cameras")
 # What feature names and paths may have.
@@ -86,7 +90,7 @@ class Frame:
     drift: float
 
 
-def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> Chosen:
+def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None, held_out: Keys = frozenset()) -> Chosen:
     """Choose the episodes of runs that count and came to their end.
 
     Args:
@@ -94,6 +98,7 @@ def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> C
         runs: one or more.
         only: one of `pytest_vla.reports.export.ONLY`.
         data: the folder of task files, in place of the folder that the runs name.
+        held_out: of cases that are left out, from `pytest_vla.reports.dataset.held_out`.
 
     Raises:
         VlaError: there is no such episode, one has no stored states, its suite has changed, or they do not go together.
@@ -112,7 +117,9 @@ def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> C
         key = (record.suite, record.task_key, str(place), json.dumps(dict(record.protocol), sort_keys=True))
         if key not in tasks:
             tasks[key] = _task_of(record, place)
-        if tasks[key].world is not None:
+        if held_out and not held_out.isdisjoint(keys_of(record, tasks[key])):
+            left_out[HELD_OUT] += 1
+        elif tasks[key].world is not None:
             left_out["of a simulator of its own"] += 1
         elif record.arrays is None:
             stateless.append(record)

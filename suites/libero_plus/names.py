@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,6 +13,51 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import joint_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.util.text import did_you_mean
+
+# Sub-dimensions that names do not tell: of a light by what differs in its scene, of a rewrite by its words.
+
+LIGHTS: Mapping[str, tuple[str, ...]] = {
+    "L1-diffuse": ("diffuse", "ambient"),
+    "L2-direction": ("dir", "pos", "directional"),
+    "L3-specular": ("specular",),
+    "L4-shadow": ("castshadow",),
+}
+"""The paper's kinds of light, and the attributes in which a scene of the kind differs."""
+
+REWRITES = ("R1-distraction", "R2-common-sense", "R3-reasoning")
+"""The paper's kinds of rewrite; see `rewrite_kind`."""
+
+_CHAINED = frozenset(
+    ("after", "afterward", "afterwards", "because", "before", "finally", "first", "if", "once", "order",
+     "since", "then", "therefore", "thus", "unless", "until", "when", "while")
+)  # fmt: skip
+# Words that carry none of an instruction's things: articles, prepositions, verbs, and words of place.
+_COMMON = frozenset(
+    ("a", "an", "and", "at", "back", "both", "close", "from", "front", "in", "inside", "it", "its", "left", "middle",
+     "next", "of", "on", "open", "pick", "place", "push", "put", "right", "the", "to", "top", "bottom", "turn", "up",
+     "with")
+)  # fmt: skip
+
+
+def light_kind(attributes: Iterable[str]) -> str:
+    """Return the member of `LIGHTS` for the attributes in which a scene differs, several joined by ``+``, or empty."""
+    differing = {*attributes}
+    return joint_of(name for name, own in LIGHTS.items() if differing & {*own})
+
+
+def rewrite_kind(text: str, original: str) -> str:
+    """Return the member of `REWRITES` that a rewritten instruction looks like, by its words.
+
+    The list does not say which rewrite is of which kind, so this rule of ours is no label of the paper's: a text with a
+    condition, a reason or a sequence is R3; one that leaves out a word for a thing of the original, which it has to
+    describe instead, is R2; any other one, which says all of the original and more, is R1.
+    """
+    words, known = (re.findall(r"[a-z]+", each.lower()) for each in (text, original))
+    said = {stem for word in words for stem in (word, word.removesuffix("s"))}
+    if _CHAINED & {*words} - {*known}:
+        return REWRITES[2]
+    return REWRITES[int(any(word not in said for word in known if word not in _COMMON))]
+
 
 # The numbers of LIBERO-Plus's fifty noises: ten severities of five kinds.
 

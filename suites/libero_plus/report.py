@@ -2,17 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from operator import mul
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS, Interval, Unit, rate_intervals
 from pytest_vla.metrics.composition import DimensionPair, pooled_compositions
+from pytest_vla.metrics.item_response import FEWEST_FOR_DISCRIMINATION, FEWEST_MODELS, item_response, own_level
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import percent, percents, rate_table, reasons_text
 from pytest_vla.metrics.robustness import Varied, varied_models
@@ -42,7 +44,15 @@ from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.reports.robustness import NOT_A_DOSE
 from pytest_vla.reports.sections import Section
-from pytest_vla.suites.libero_plus.names import CATEGORIES, SUB_DIMENSIONS, SUITES, PlusTask, parse_name
+from pytest_vla.suites.libero_plus.names import (
+    CATEGORIES,
+    SUB_DIMENSIONS,
+    SUITES,
+    PlusTask,
+    light_kind,
+    parse_name,
+    rewrite_kind,
+)
 from pytest_vla.suites.libero_plus.variations import unavailable
 
 # LIBERO-Plus's tables from records: success by dimension, sub-dimension and difficulty, as its Table 10 has it.
@@ -209,13 +219,19 @@ def entry_name(record: Record) -> str:
     return str(record.variation.get("parameters", {}).get("name", ""))
 
 
-def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
+def _selected(records: Sequence[Record]) -> tuple[list[tuple[Record, PlusTask]], list[str]]:
+    """Return a model's records that count, each with its entry, and notes on the others."""
     counted: list[tuple[Record, PlusTask]] = []
     left_out: list[str] = []
     for (_, suite), found in by_model(records).items():
         selected = that_count(found)
         counted += [(record, parse_name(entry_name(record))) for record in selected.records]
         left_out += [f"{suite}: {each}" for each in selected.left_out]
+    return counted, left_out
+
+
+def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
+    counted, left_out = _selected(records)
 
     def rate(
         name: str, dimension: str = "", suite: str = "", kind: str = "", levels: Sequence[int | None] = LEVELS
@@ -516,13 +532,14 @@ def _section_unavailable(suites: Iterable[str], protocol: str, data: Path | None
 
 
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables 6, 7, 8 and 10 of the records' models, and notes.
+    """Return the tables and figures of the records' models, and notes.
 
     A row of Table 10 is of all episodes that were run; its total is that of the whole list if it was run whole, or as
     if it had been, see `Weighted`.
     """
-    tables: dict[str, list[Row]] = {"6": [], "7": [], "8": [], "10": []}
+    tables: dict[str, list[Row]] = {name: [] for name in ("6", "7", "8", "10", "10-weights", "fig9", "fig10")}
     left_out = []
+    weights = _printed_weights()
     for rates in plus_rates(loaded.records):
         model = _named(rates.model, rates.protocol)
         left_out += [f"{model}: {text}" for text in rates.left_out]
@@ -537,13 +554,163 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
             numbers = [0 if rate is None else rate.counted for rate in of_suite]
             tables["6"].append((suite, model, *numbers, sum(numbers)))
         tables["10"].append((model, *map(rate_cell, rates.dimensions.values()), total))
+        tables["10-weights"].append((model, *(_weighed(rates, weights, name) for name in (*DIMENSIONS, TOTAL))))
+        tables["fig9"].append((model, *map(rate_cell, rates.levels.values())))
+        for name in DIMENSIONS:
+            if any(dimension == name for dimension, _ in rates.cells):
+                cells = (rates.cells.get((name, level)) for level in LEVELS)
+                tables["fig10"].append((name, model, *(None if each is None else rate_cell(each) for each in cells)))
     for model, pairs in _pairs(loaded):
         for pair in pairs:
             rates_of = [100 * rate for rate in pair.rates]
             tables["7"].append((model, *pair.dimensions, *rates_of, 100 * pair.product))
             gap = None if pair.gap is None else GroundingEstimate(pair.gap, pair.gap_interval)
             tables["8"].append((model, *pair.dimensions, gap, pair.chi_square, pair.p))
-    return tables, left_out
+    models = {_named(*key): _selected(some)[0] for key, some in by_protocol(loaded.records).items()}
+    further: dict[str, list[Row]] = {
+        "sub-dimensions": _sub_dimension_rows(models),
+        "fig11": list(_action_rows(loaded, models)) if options.table in (None, "fig11") else [],
+    }
+    difficulty, notes_of_difficulty = difficulty_rows(models)
+    return tables | further | difficulty, left_out + notes_of_difficulty
+
+
+def _printed_weights() -> dict[tuple[str, str], float]:
+    """Return the counts that Table 6 prints, by dimension and suite: the paper's means are weighted by them."""
+    found: dict[tuple[str, str], float] = {}
+    for _, line in PAPER.published.tables["6"].numbers():
+        found |= {(name, str(line["suite"])): printed(line, name.capitalize()) for name in DIMENSIONS}
+    return found
+
+
+def _weighed(rates: PlusRates, weights: Mapping[tuple[str, str], float], dimension: str) -> Cell:
+    """Return success in %, each dimension and suite weighted as in a table; None if one of them was not run."""
+    wanted = {key: weight for key, weight in weights.items() if dimension in (key[0], TOTAL)}
+    found = {key: rate.rate for key in wanted if (rate := rates.suites.get(key)) is not None and rate.rate is not None}
+    if len(found) < len(wanted):
+        return None
+    return 100 * fsum(weight * found[key] for key, weight in wanted.items()) / fsum(wanted.values())
+
+
+Entries = Mapping[str, Sequence[tuple[Record, PlusTask]]]
+"""By model its records that count, each with its entry."""
+
+
+def finer_sub_dimension(record: Record, task: PlusTask) -> str:
+    """Return an entry's sub-dimension, for lights by what differs in their scene and for rewrites by their words.
+
+    A record without the scene's differences keeps what the entry's name tells.
+    """
+    if task.dimension == "light":
+        return (
+            light_kind(str(record.variation.get("parameters", {}).get("differs", "")).split(", ")) or task.sub_dimension
+        )
+    if task.dimension == "language" and protocol_of(record) != UPSTREAM:
+        return rewrite_kind(record.instruction, load_suite(task.suite).task(task.base).language)
+    return task.sub_dimension
+
+
+def _sub_dimension_rows(models: Entries) -> list[Row]:
+    found: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    for model, some in models.items():
+        for record, task in some:
+            key = task.dimension, finer_sub_dimension(record, task)
+            found.setdefault(key, {}).setdefault(model, []).append(record)
+    rows: list[Row] = []
+    for dimension, kind in sorted(found, key=lambda key: (*_place(key[0]), key[1])):
+        for model, records in found[dimension, kind].items():
+            rate = success_rate(kind, records, _entry_of)
+            rows.append((dimension, kind, model, rate.counted, rate_cell(rate)))
+    return rows
+
+
+def _place(dimension: str) -> tuple[int, str]:
+    return (DIMENSIONS.index(dimension) if dimension in DIMENSIONS else len(DIMENSIONS)), dimension
+
+
+BINS = 10
+"""Of a histogram of actions, from -1 to 1."""
+
+_COMPONENTS = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
+
+
+def _action_rows(loaded: Loaded, models: Entries) -> Iterator[Row]:
+    """Yield the share of control steps, in %, whose action is in each bin, by dimension, model and component (Fig. 11).
+
+    Of benign episodes of LIBERO's suites under the dimension ``none``.
+    """
+    import numpy as np
+
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for (model, suite), some in by_model(loaded.records).items():
+        if suite in SUITES:
+            groups.setdefault(("none", model), []).extend(r for r in that_count(some).records if not r.variation)
+    for model, entries in models.items():
+        for record, task in entries:
+            groups.setdefault((task.dimension, model), []).append(record)
+    order = sorted(groups, key=lambda key: (-1, "") if key[0] == "none" else _place(key[0]))
+    for dimension, model in order:
+        counts: Any = 0
+        for record in groups[dimension, model]:
+            trajectory = loaded.trajectory(record) if is_counted(record) else None
+            if trajectory is not None and trajectory.actions.shape[1:] == (len(_COMPONENTS),):
+                clipped = np.clip(trajectory.actions, -1, 1).T
+                counts = counts + np.array([np.histogram(each, BINS, (-1, 1))[0] for each in clipped])
+        if np.any(counts):
+            shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+            yield from ((dimension, model, name, *row) for name, row in zip(_COMPONENTS, shares.tolist(), strict=True))
+
+
+def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
+    """Return difficulty by dimension and by entry, ability by model, and notes; nothing for a single model."""
+    outcomes: dict[tuple[str, Hashable], float] = {}
+    published: dict[Hashable, int | None] = {}
+    dimensions: dict[Hashable, str] = {}
+    for model, some in models.items():
+        for record, task in some:
+            if is_counted(record):
+                outcomes[model, task.name] = float(record.outcome == "success")
+                published[task.name], dimensions[task.name] = record.variation.get("level"), task.dimension
+    names = list(dict.fromkeys(model for model, _ in outcomes))
+    if len(names) < FEWEST_MODELS:
+        return {}, []
+    one = item_response(outcomes)
+    is_wide = len(names) >= FEWEST_FOR_DISCRIMINATION
+    two = item_response(outcomes, with_discrimination=True) if is_wide else None
+    items: list[Row] = []
+    levels: dict[str, list[tuple[int, int | None, float]]] = {}
+    for name, (difficulty, error) in one.difficulties.items():
+        known = [outcomes[model, name] for model in names if (model, name) in outcomes]
+        level = own_level(known.count(0.0), len(known)) if len(known) == len(names) else None
+        second = (None, None) if two is None else (two.difficulties[name][0], two.discriminations[name])
+        items.append(
+            (str(name), dimensions[name], len(known), level, published[name], _with_error(difficulty, error), *second)
+        )
+        if level is not None:
+            levels.setdefault(dimensions[name], []).append((level, published[name], difficulty))
+    by_dimension: list[Row] = [
+        (
+            dimension,
+            len(some),
+            *(sum(level == each for level, _, _ in some) for each in range(1, 6)),
+            fmean(level for level, _, _ in some),
+            fmean(theirs) if (theirs := [each for _, each, _ in some if each is not None]) else None,
+            fmean(difficulty for _, _, difficulty in some),
+        )
+        for dimension, some in sorted(levels.items(), key=lambda each: _place(each[0]))
+    ]
+    second_of = {} if two is None else {model: ability for model, (ability, _) in two.abilities.items()}
+    ran = Counter(model for model, _ in outcomes)
+    abilities: list[Row] = [
+        (model, ran[model], _with_error(*one.abilities[model]), second_of.get(model)) for model in names
+    ]
+    lacking = sum(row[3] is None for row in items)
+    note = f"difficulty: {lacking} of {len(items)} entries were not run by all {len(names)} models, and have no level"
+    return {"difficulty": by_dimension, "ability": abilities, "entries": items}, [note] * bool(lacking)
+
+
+def _with_error(value: float, error: float) -> GroundingEstimate:
+    return GroundingEstimate(value, (value - 1.96 * error, value + 1.96 * error))
 
 
 def _named(model: str, protocol: str) -> str:

@@ -122,27 +122,37 @@ def plus_scene(given: Given, entry: PlusTask) -> PlusScene | str:
 def scene_edit(scene: PlusScene, data: Path | None) -> ModelEdit:
     """Return the edit that applies a scene's appearance to a compiled model of its base scene."""
 
-    def changes() -> SceneChanges:
-        from pytest_vla.plan.data_roots import data_roots, find_file
-
-        if scene.file is None:
-            return SceneChanges({}, scene.pictures)
-        name = WORKSPACES[scene.problem].scene
-        base = find_file(data_roots(data), "assets", name, f"the scene of {scene.problem}")
-        found = scene_changes(base, scene.file)
-        return SceneChanges(found.lights, {**found.pictures, **scene.pictures})
-
     def apply(model: "mujoco.MjModel", compiled: "SceneSpec") -> None:
-        found = changes()
+        found = _changes_of(scene, data)
         for light, attributes in found.lights.items():
             _set_light(model, light, attributes)
         for texture, picture in found.pictures.items():
             _paint(model, texture, picture)
 
     def textures(model: "mujoco.MjModel", compiled: "SceneSpec") -> tuple[str, ...]:
-        return tuple(changes().pictures)
+        return tuple(_changes_of(scene, data).pictures)
 
     return ModelEdit(tuple(dict.fromkeys(_ARRAYS.values())), apply, textures)
+
+
+def changed_attributes(scene: PlusScene, data: Path | None) -> tuple[str, ...]:
+    """Return the attributes of lights in which a scene differs from its base scene, such as ``diffuse``, by name.
+
+    Raises:
+        VlaError: as `scene_changes`.
+    """
+    return tuple(sorted({key for attributes in _changes_of(scene, data).lights.values() for key in attributes}))
+
+
+def _changes_of(scene: PlusScene, data: Path | None) -> SceneChanges:
+    from pytest_vla.plan.data_roots import data_roots, find_file
+
+    if scene.file is None:
+        return SceneChanges({}, scene.pictures)
+    name = WORKSPACES[scene.problem].scene
+    base = find_file(data_roots(data), "assets", name, f"the scene of {scene.problem}")
+    found = scene_changes(base, scene.file)
+    return SceneChanges(found.lights, {**found.pictures, **scene.pictures})
 
 
 def scene_changes(base: Path, file: Path) -> SceneChanges:

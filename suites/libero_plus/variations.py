@@ -9,6 +9,7 @@ whole of the task's name.
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -231,13 +232,18 @@ def _norm(entry: PlusTask) -> float:
 
 
 def _with_scene(made: Variation, task: Task, entry: PlusTask, given: Given) -> Variation:
-    from pytest_vla.suites.libero_plus.scenes import plus_scene, scene_edit
+    from pytest_vla.suites.libero_plus.scenes import changed_attributes, plus_scene, scene_edit
 
     scene = plus_scene(given, entry)
     assert not isinstance(scene, str)
     files = [*([scene.file] if scene.file else []), *scene.pictures.values()]
     edit = scene_edit(scene, task.data)
-    return _with(made, {"scene": ", ".join(file.name for file in files)}, model=(*made.model, edit))
+    drawn = {"scene": ", ".join(file.name for file in files)}
+    if entry.light is not None:
+        # A file that cannot be read is reported where the scene is made.
+        with suppress(VlaError):
+            drawn["differs"] = ", ".join(changed_attributes(scene, task.data))
+    return _with(made, drawn, model=(*made.model, edit))
 
 
 def _with_layout(

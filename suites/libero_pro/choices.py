@@ -2,12 +2,14 @@
 
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import but_last_part, last_part
 from pytest_vla.plan.data_roots import DataRoot
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
@@ -34,7 +36,7 @@ from pytest_vla.suites.libero_pro.bodies import (
 from pytest_vla.suites.libero_pro.edits import Pair, displaced, place_of, workspace_regions
 from pytest_vla.suites.libero_pro.tables import NewTask, OodTable, entries_of, source_of, table_of
 from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.space import LISTED, Parameter
+from pytest_vla.vary.space import LISTED, TEXT, Parameter
 
 # LIBERO's classes that things can stand on: fixtures sink into floor and study table, whose surfaces are higher than
 # where they are put; what has none is thrown about on the living room's table, for the same reason.
@@ -50,6 +52,7 @@ _WITHOUT = (
     "libero_floor_manipulation",
 )
 _RESTARTS = 20
+_T = TypeVar("_T")
 
 
 def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> str:
@@ -141,6 +144,37 @@ def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
                 found.append((old, new, told))
     if not found:
         raise VlaError("the assets have no replacement of similar size that allows what the task asks")
+    return tuple(found)
+
+
+@cache
+def unrelated_replacements(task: Task) -> tuple[tuple[str, str], ...]:
+    """Return the categories of objects that the goal moves, each with one that no word of it names.
+
+    The other thing may be up to twice as large, so that the gripper can still take it.
+
+    Raises:
+        VlaError: there is none.
+    """
+    problem, roots = problem_of(task), roots_of(task)
+    here = {item.name: item.category for item in problem.objects}
+    fixed = {here.get(name, "") for name in bearing_of(problem)}
+    named = (name for literal in problem.goal for name in [*bodies_of(literal, problem)][:1])
+    moved = [kind for kind in dict.fromkeys(here.get(name, "") for name in named) if kind and kind not in fixed]
+    found = [
+        (old, new)
+        for old in moved
+        if old in bodies(roots)
+        for new, body in bodies(roots).items()
+        if new not in {item.category for item in declared(problem).values()}
+        and not {*old.split("_")} & {*new.split("_")}
+        and body.kind.articulation is None
+        and not body.sites
+        and _alike(bodies(roots)[old], body, 2.0)
+        and not unfit(problem, old, new, roots)
+    ]
+    if not found:
+        raise VlaError("the assets have no unrelated thing that could stand for what the goal moves")
     return tuple(found)
 
 
@@ -245,10 +279,10 @@ def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple
     return max(found, key=lambda each: each[1].count(""))
 
 
-def _alike(one: Body, other: Body) -> bool:
-    """Whether two are of one size, within a third of it."""
+def _alike(one: Body, other: Body, most: float = 1.5) -> bool:
+    """Whether neither of two is more than `most` times as large as the other."""
     pairs = ((one.radius, other.radius), (one.height, other.height))
-    return one != other and all(min(pair) >= max(pair) / 1.5 for pair in pairs)
+    return one != other and all(min(pair) >= max(pair) / most for pair in pairs)
 
 
 def _told(instruction: str, old: str, new: str) -> str:
@@ -321,6 +355,103 @@ def space_of_tasks(task: Task) -> tuple[Parameter, ...]:
     """Return the parameter space: the other tasks' instructions. Raises VlaError as `draw_task`."""
     found, _ = _other_tasks(table_of(task, "task"), task)
     return (Parameter(INSTRUCTION, LISTED, choices=tuple(map(_other_tasks_told, found))),)
+
+
+# Two goals of one scene at once (LIBERO-PRO, Fig. 7): A is the task's own, B is another task's of the suite.
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A goal that can hold together with a task's own: from another task of the suite, or for another object."""
+
+    name: str
+    instruction: str
+    goal: tuple[Literal, ...]
+    objects_of_interest: tuple[str, ...]
+
+
+SECOND, BOTH = "second", "both"
+"""The parts of `composed`: the other goal alone, and both goals."""
+
+
+def draw_composed(draw: Draw) -> Params:
+    """Draw a second goal for the task's scene: the same for both parts of a seed.
+
+    Raises:
+        VlaError: the scene has none.
+    """
+    other = draw.shared(but_last_part(draw.label)).choice(companions(draw.task))
+    is_both = last_part(draw.label) == BOTH
+    goal = _both(problem_of(draw.task).goal, other.goal) if is_both else other.goal
+    return {
+        **source_of(None),
+        "goal": [str(literal) for literal in goal],
+        "original": draw.task.language,
+        "other": other.name,
+        "both": is_both,
+        INSTRUCTION: f"{draw.task.language} and {other.instruction}" if is_both else other.instruction,
+    }
+
+
+def composed(task: Task, params: Params) -> Edits:
+    """Return edits to the second goal, or to both goals at once. Raises VlaError if the scene has no such goal."""
+    from pytest_vla.suites.libero_pro.edits import tasked
+
+    other = next((each for each in companions(task) if each.name == params["other"]), None)
+    if other is None:
+        known = ", ".join(each.name for each in companions(task))
+        raise VlaError(f"no second goal of this scene is {params['other']!r}; there are {known}")
+    own, goal, interest = problem_of(task), other.goal, other.objects_of_interest
+    if params["both"]:
+        goal, interest = _both(own.goal, goal), _both(own.objects_of_interest, interest)
+    edit = partial(tasked, instruction=params[INSTRUCTION], goal=goal, objects_of_interest=interest)
+    return replace(edited(task, edit), instruction=params[INSTRUCTION])
+
+
+def space_of_composed(task: Task) -> tuple[Parameter, ...]:
+    """Return the parameter space: the second goal, whether both are asked for, and the text. Raises VlaError."""
+    names = tuple(each.name for each in companions(task))
+    both = Parameter("both", LISTED, choices=(True, False))
+    return Parameter("other", LISTED, choices=names), both, Parameter(INSTRUCTION, TEXT)
+
+
+@cache
+def companions(task: Task) -> tuple[Companion, ...]:
+    """Return second goals: those of other tasks in the scene, or else the task's own goal for another object there.
+
+    None says anything of what the task's own goal is about.
+
+    Raises:
+        VlaError: there is none.
+    """
+    problem = problem_of(task)
+    about = {str(literal.arguments[0]) for literal in problem.goal}
+    with suppress(VlaError):
+        others = other_tasks(task)
+        found = [Companion(o.name, o.language, p.goal, p.objects_of_interest) for o, p in others]
+        if apart := tuple(each for each in found if not about & {str(fact.arguments[0]) for fact in each.goal}):
+            return apart
+    if made := tuple(_for_other_objects(task, problem)):
+        return made
+    raise VlaError(f"{task.suite} has no second goal for this scene that can hold together with the task's own")
+
+
+def _for_other_objects(task: Task, problem: Problem) -> Iterator[Companion]:
+    here = {item.name: item.category for item in problem.objects}
+    moved = [str(fact.arguments[0]) for fact in problem.goal]
+    fixed = {*moved, *bearing_of(problem)}
+    if len(moved) != 1 or moved[0] not in here:
+        return
+    for name, category in here.items():
+        told = _told(task.language, here[moved[0]], category)
+        if name not in fixed and [*here.values()].count(category) == 1 and told:
+            goal = tuple(replace(fact, arguments=(name, *fact.arguments[1:])) for fact in problem.goal)
+            interest = tuple(name if each == moved[0] else each for each in problem.objects_of_interest)
+            yield Companion(name, told, goal, interest)
+
+
+def _both(own: tuple[_T, ...], other: tuple[_T, ...]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys((*own, *other)))
 
 
 def edited(task: Task, edit: ProblemEdit) -> Edits:

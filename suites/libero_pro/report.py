@@ -2,18 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import rate_table, reasons_text
 from pytest_vla.metrics.robustness import dimension_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
+from pytest_vla.metrics.visual_grounding import GONE, looked_by_change
 from pytest_vla.plan.case import UPSTREAM, last_part
 from pytest_vla.records.record import Record
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Sentence, Table, notes, rate_cell, share_cell
@@ -32,10 +33,11 @@ from pytest_vla.reports.json_schema import (
 from pytest_vla.reports.json_schema import (
     row as json_row,
 )
-from pytest_vla.reports.loaded import Loaded, unfinished_of
+from pytest_vla.reports.loaded import Loaded, path_loader, unfinished_of, unread_lines
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Rows, printed
 from pytest_vla.reports.papers import Row as PaperRow
 from pytest_vla.reports.sections import Section
+from pytest_vla.suites.libero_pro.choices import BOTH, SECOND
 from pytest_vla.util.text import counted
 
 # LIBERO-PRO's Tables 2 to 5 from records: success by suite under each kind of change, with intervals.
@@ -66,6 +68,9 @@ REPLACED = "object"
 
 SWEEPS = ("displace_x", "displace_y")
 """The kinds whose levels are a displacement."""
+
+MOVES = (*SWEEPS, "displace_map")
+"""The kinds that displace the goal's first object."""
 
 COMBINED = "combined"
 """The kind whose label ends in what is combined."""
@@ -421,8 +426,8 @@ def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
 
 
 def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
-    """Return Tables 2 to 5 of the records' models, the mean over their columns, and notes."""
-    tables: dict[str, list[PaperRow]] = {"2-5": [], "leaderboard": []}
+    """Return the tables and figures of the records' models, the mean over Tables 2 to 5's columns, and notes."""
+    tables: dict[str, list[PaperRow]] = {"2-5": [], "leaderboard": [], "fig6": [], "fig6-map": [], "fig7": []}
     left_out: list[str] = []
     for each in make_pro(loaded):
         model = each.table.model
@@ -432,7 +437,142 @@ def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str
             tables["2-5"].append((row.name, model, *(_share(row.rates[name]) for name in (ORIGINAL, *COLUMNS))))
         if len(known) == len(COLUMNS) * len(_SUITES):
             tables["leaderboard"].append((model, fmean(rate.rate or 0.0 for rate in known)))
-    return tables, left_out
+    models: dict[str, list[Record]] = {}
+    for (model, _suite), some in by_model(loaded.records).items():
+        models.setdefault(model, []).extend(that_count(some).records)
+    for model, records in models.items():
+        tables["fig6"] += displacement_rows(model, records)
+        tables["fig6-map"] += map_rows(model, records)
+        tables["fig7"] += composed_rows(model, records)
+    paths, notes_of_paths = _path_rows(loaded)
+    return tables | paths, left_out + notes_of_paths
+
+
+CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "similar object": ((ATTRIBUTES, ""), (DIMENSION, REPLACED)),
+    "unrelated object": ((DIMENSION, "unrelated"),),
+    "object moved": ((DIMENSION, "swap"), *((DIMENSION, kind) for kind in MOVES), ("layout", "displacement")),
+    GONE: (("layout", "removed"),),
+    "nonsense instruction": (("language", "nonsense"),),
+    "no instruction": (("language", "blank"),),
+}
+"""The changes of Figures 1 and 2, and the dimension and kind of each; without a kind, all kinds."""
+
+
+def _change_of(record: Record) -> str | None:
+    here = dimension_of(record), _kind(record)
+    return next((name for name, which in CHANGES.items() if here in which or (here[0], "") in which), None)
+
+
+def _path_rows(loaded: Loaded) -> tuple[dict[str, list[PaperRow]], list[str]]:
+    """Return the rows of Figures 1 and 2, by change and model, and notes."""
+    paths, troubles = path_loader(loaded)
+    rows: list[tuple[str, PaperRow, PaperRow]] = []
+    left_out: list[str] = []
+    for model, (changes, why) in looked_by_change(loaded.records, paths, _change_of).items():
+        left_out += [f"{model}: {text}" for text in why]
+        for each in changes:
+            begun = (each.probe, model, each.pairs)
+            apart = _times(100, each.apart), None if each.usual is None else 100 * each.usual
+            path = (*begun, *apart, _times(100, _of_count(each.same)), _times(100, _of_count(each.went)))
+            rows.append((each.probe, path, (*begun, _of_count(each.right), _of_count(each.blind), each.difference)))
+    rows.sort(key=lambda row: list(CHANGES).index(row[0]))
+    return (
+        {
+            "fig1": [path for _, path, _ in rows if path[3] is not None],
+            "fig2": [success for _, _, success in rows],
+        },
+        left_out + list(unread_lines(troubles)),
+    )
+
+
+def _of_count(share: GroundingShare) -> GroundingEstimate | None:
+    return GroundingEstimate(share.count / share.of, share.interval) if share.of else None
+
+
+def _times(factor: float, estimate: GroundingEstimate | None) -> GroundingEstimate | None:
+    if estimate is None:
+        return None
+    ends = None if estimate.interval is None else (factor * estimate.interval[0], factor * estimate.interval[1])
+    return GroundingEstimate(factor * estimate.value, ends)
+
+
+def displacement_rows(model: str, records: Sequence[Record]) -> Iterator[PaperRow]:
+    """Yield success by axis, side and distance (Fig. 6), over the tasks that have all distances of the side.
+
+    The sides are ``both`` (tasks with all distances on both), ``either`` (all distances on any), ``+`` and ``-``.
+    """
+    moved = [(record, place) for record in records if (place := _place(record)) is not None]
+    for index, axis in enumerate("xy"):
+        on_axis = [(record, place[index]) for record, place in moved if place[index] and not place[1 - index]]
+        distances = {abs(tenths) for _, tenths in on_axis}
+        for side, signs in (("both", (1, -1)), ("either", ()), ("+", (1,)), ("-", (-1,))):
+            wanted = {sign * distance for sign in signs or (1,) for distance in distances}
+            some = [(r, t if signs else abs(t)) for r, t in on_axis if not signs or t * signs[0] > 0 or len(signs) > 1]
+            had: dict[tuple[str, str], set[int]] = {}
+            for record, tenths in some:
+                if is_counted(record):
+                    had.setdefault((record.suite, record.task_key), set()).add(tenths)
+            whole = {task for task, known in had.items() if known == wanted}
+            if whole:
+                swept = [(record, abs(tenths)) for record, tenths in some]
+                yield axis, side, model, len(whole), *_by_distance(records, swept, whole)
+
+
+def _by_distance(
+    records: Sequence[Record], swept: Sequence[tuple[Record, int]], tasks: Container[tuple[str, str]]
+) -> Iterator[Cell]:
+    benign = [(record, 0) for record in records if not record.variation]
+    all_of = [(record, tenths) for record, tenths in (*benign, *swept) if (record.suite, record.task_key) in tasks]
+    for distance in range(_FARTHEST + 1):
+        yield _share(success_rate("", [record for record, tenths in all_of if tenths == distance], unit_of))
+
+
+def map_rows(model: str, records: Sequence[Record]) -> Iterator[PaperRow]:
+    """Yield success by place on the table, a row for each displacement along y, a column for each along x.
+
+    At each place there are the tasks that have room there; in the middle those that have any place, as they are.
+    """
+    moved: dict[tuple[int, int], list[Record]] = {}
+    for record in records:
+        if (place := _place(record)) is not None:
+            moved.setdefault(place, []).append(record)
+    if not moved:
+        return
+    tasks = {(record.suite, record.task_key) for some in moved.values() for record in some}
+    moved[0, 0] = [record for record in records if not record.variation and (record.suite, record.task_key) in tasks]
+    steps = range(-_FARTHEST, _FARTHEST + 1)
+    for y in steps:
+        cells = [_share(success_rate("", moved.get((x, y), ()), unit_of)) for x in steps]
+        yield model, f"{y / 10:+.1f}", *cells
+
+
+_FARTHEST = 5
+"""Tenths of a metre."""
+
+
+def _place(record: Record) -> tuple[int, int] | None:
+    """Return the displacement (x, y) in tenths of a metre, or None of an episode without one of LIBERO-PRO's kinds."""
+    found = record.variation.get("parameters", {}).get("displacement")
+    if dimension_of(record) != DIMENSION or _kind(record) not in MOVES or not isinstance(found, list):
+        return None
+    x, y = (round(10 * metres) for metres in found)
+    return x, y
+
+
+def composed_rows(model: str, records: Sequence[Record]) -> Iterator[PaperRow]:
+    """Yield success in goal A, goal B, and both (Fig. 7), for each suite over the starts that have all three."""
+    found: dict[str, dict[tuple[str, int, int], dict[str, Record]]] = {}
+    names = {f"composed_{SECOND}": "B", f"composed_{BOTH}": "both"}
+    for record in filter(is_counted, records):
+        name = "A" if not record.variation else names.get(_kind(record))
+        if name is not None:
+            start = record.task_key, record.seed, record.seeds.get("run", 0)
+            found.setdefault(record.suite, {}).setdefault(start, {})[name] = record
+    for suite, starts in found.items():
+        if whole := [each for each in starts.values() if len(each) == 3]:
+            rates = (success_rate(name, [each[name] for each in whole], unit_of) for name in ("A", "B", "both"))
+            yield suite, model, len(whole), *map(_share, rates)
 
 
 _SUITES = ("libero_goal", "libero_spatial", "libero_10", "libero_object")

@@ -15,7 +15,17 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
-from pytest_vla.suites.libero_pro.choices import draw_task, edited, other_task, space_of_tasks
+from pytest_vla.suites.libero_pro.choices import (
+    BOTH,
+    SECOND,
+    composed,
+    draw_composed,
+    draw_task,
+    edited,
+    other_task,
+    space_of_composed,
+    space_of_tasks,
+)
 from pytest_vla.suites.libero_pro.tables import OURS, OodTable, entries_of, source_of, table_of
 from pytest_vla.vary.axes.language import space_of_text, told
 from pytest_vla.vary.kind import Draw, VariationKind, always
@@ -236,6 +246,42 @@ def draw_displacement(axis: str, draw: Draw) -> Params:
     return {"source": OURS, "object": name, "displacement": shift}
 
 
+MAP = tuple(f"{x}_{y}".replace("-", "m") for x, y in product(range(-5, 6), repeat=2) if x or y)
+"""Parts of `displace_map`: x and y in tenths of a metre, ``m`` for minus, such as ``2_m3``."""
+
+
+def draw_place(draw: Draw) -> Params:
+    """Return a displacement by the label's part: both signs along both axes, the same for all seeds.
+
+    Raises:
+        VlaError: there is no room at that place, or nothing in the goal stands on the workspace.
+    """
+    from pytest_vla.suites.libero_pro.bodies import crowded, roots_of
+    from pytest_vla.suites.libero_pro.choices import movable
+    from pytest_vla.suites.libero_pro.edits import displaced
+
+    problem = problem_of(draw.task)
+    name, (x, y) = movable(problem), (int(each.replace("m", "-")) / 10 for each in draw.part.split("_"))
+    if why := crowded(displaced(problem, name, x, y), name, roots_of(draw.task)):
+        raise VlaError(f"{name} cannot be displaced by ({x:+}, {y:+}) m: {why}")
+    return {"source": OURS, "object": name, "displacement": [x, y]}
+
+
+def draw_unrelated(draw: Draw) -> Params:
+    """Draw a thing of another name for what the goal moves; the instruction stays. Raises VlaError if there is none."""
+    from pytest_vla.suites.libero_pro.choices import unrelated_replacements
+
+    old, new = draw.generator().choice(unrelated_replacements(draw.task))
+    return {**source_of(None), "categories": {old: new}}
+
+
+def space_of_unrelated(task: Task) -> tuple[Parameter, ...]:
+    """Return the parameter space: one replacement. Raises VlaError as `draw_unrelated`."""
+    from pytest_vla.suites.libero_pro.choices import unrelated_replacements
+
+    return (Parameter("categories", LISTED, choices=tuple({old: new} for old, new in unrelated_replacements(task))),)
+
+
 def displace(task: Task, params: Params) -> Edits:
     """Return edits that move an object's region along x and y (m)."""
     from pytest_vla.suites.libero_pro.edits import displaced
@@ -394,6 +440,36 @@ KINDS = (
     _UPSTREAMS_ENVIRONMENT,
     _displacing("x", "the goal's first object moved farther or nearer"),
     _displacing("y", "the goal's first object moved to a side"),
+    _kind(
+        "displace_map",
+        "the goal's first object moved to a place of a grid, in tenths of a metre along x and y: 2_m3",
+        draw_place,
+        displace,
+        partial(space_of_displacement, "xy"),
+        parts=lambda: MAP,
+        again=always,
+        by_name=True,
+    ),
+    _kind(
+        "unrelated",
+        "an unrelated thing in place of what the goal moves, under the old instruction: does the policy look?",
+        draw_unrelated,
+        replace_objects,
+        space_of_unrelated,
+        probe=True,
+        by_name=True,
+    ),
+    _kind(
+        "composed",
+        "another task's goal in the same scene (second), or both goals, with both instructions (both)",
+        draw_composed,
+        composed,
+        space_of_composed,
+        parts=lambda: (SECOND, BOTH),
+        recorded="composed_{part}",
+        alone=True,
+        by_name=True,
+    ),
     _kind(
         "combined",
         "two or more of swap, environment, object and semantic at once",

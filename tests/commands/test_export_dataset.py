@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,45 @@ def test_of_successes_without_pictures_into_an_empty_folder(here: Path, capfd: p
     assert not list(Path("empty").rglob("*.mp4"))
 
 
+def test_successes_are_played_under_variations_and_what_succeeds_is_exported(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest is played, too: of two varied episodes one succeeds, and another one is held out."""
+    varied, calls = "20260102-varied", []
+
+    def play(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        success = {seed: {"outcome": "success", "success_step": STEPS} for seed in (1, 4)}
+        labels = ["camera.distance-L1", "camera.distance-L1", ""]
+        cases = [(PLATE, seed, label) for seed, label in zip((1, 2, 4), labels, strict=True)]
+        record_run(here / ".vla", cases, STEPS, run=varied, changes=success)
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(subprocess, "run", play)
+    Path("test.txt").write_text(f"tabletop::test_episode[{PLATE}-seed4]\n")
+    options = ["--vary=camera.distance", "--pytest=-n 2 --vla-run-seed=1", "--held-out=test.txt", "--pictures=none"]
+    said = told(capfd, RUN, FORMAT, "-o", "out", *options).splitlines()[-2]
+    assert said.startswith("1 episode (1 succeeded), 3 control steps; left out: 1 failed, 1 held out; states were")
+    (command,) = calls
+    assert command[1:3] == ["-m", "pytest"]
+    assert command[3:8] == [
+        "--vla-suite=tabletop",
+        f"--vla-tasks={PLATE}",
+        "--vla-seeds=1",
+        f"--vla-model=memoriser:{Path('.vla', RUN)}",
+        "--vla-vary=camera.distance",
+    ]
+    assert command[-3:] == ["-n", "2", "--vla-run-seed=1"]
+
+
+def test_pytest_that_fails_leaves_no_folder(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda command, check: subprocess.CompletedProcess(command, 4))
+    assert "pytest exited with code 4" in told(capfd, FORMAT, "-o", "out", "--vary=camera", code=1)
+    assert os.listdir(".") == [".vla"]
+
+
 def test_nothing_is_overwritten(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Path("full").mkdir()
     Path("full", "mine").touch()
@@ -88,6 +128,10 @@ def test_nothing_is_overwritten(here: Path, capfd: pytest.CaptureFixture[str]) -
         (["--only=all", "-o", "x.csv"], "--pictures, --only, --data and --allow-versions require --format=lerobot"),
         (["--data=."], "require --format=lerobot"),
         (["nobody", FORMAT, "-o", "x"], "no run 'nobody'"),
+        (["--vary=camera"], "--vary, --held-out and --pytest require --format=lerobot"),
+        ([FORMAT, "-o", "x", "--pytest=-n 2"], "--pytest has options for the episodes of --vary"),
+        ([FORMAT, "-o", "x", "--vary=camera", "--only=all"], "Leave out --only=all"),
+        ([FORMAT, "-o", "x", "--held-out=nobody"], "no run 'nobody'"),
     ],
 )
 def test_what_cannot_be_meant(

@@ -19,7 +19,7 @@ ROOMS = ("pytest_vla", "suites", "reports", "fixtures")
 CLAUSE = re.compile(r"(what|how|where|of|as|that|likewise|whom|who|which|to|in|from|by|those)\b", re.I)
 
 MODULES, LINES, MEDIAN, SINGLE, DOUBLE, CLAUSES = 463, 126_000, 240, 68, 1, 0.001
-SCRIPT_LINES = 8_040
+SCRIPT_LINES = 8_080
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def record(
     """A suite's own item under a variation; the label empty: as it is."""
     case = Case(suite, task, seed, label)
     level = int(label[-1]) if "-L" in label else None
-    kind = label.partition("-L")[0].split(".")[1] if label else ""
+    kind = changes.pop("kind", label.partition("-L")[0].split(".")[1] if label else "")
     about: dict[str, Any] = {"dimension": label.partition(".")[0], "kind": kind, "level": level, "parameters": {}}
     variation = {"label": label, **about} if label else {}
     return record_of(

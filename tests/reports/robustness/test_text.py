@@ -121,8 +121,9 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     found = model["robustness"]
     assert set(found) == {
         *("runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"),
-        *("failures", "failure_algorithm", "failure_tau", "pooled_pairs", "pooled_suites"),
+        *("failures", "failure_algorithm", "failure_tau", "pooled_pairs", "pooled_suites", "memory"),
     }
+    assert found["memory"] == []
     assert found["runs"] == ["a-run"]
     assert found["left_out"][0].startswith("run a-run has 122 of 124 episodes")
     cells = {(each["dimension"], each["kind"], each["level"]): each for each in found["dimensions"]}
@@ -261,6 +262,29 @@ def test_pairs_of_several_suites_are_pooled_once() -> None:
     write(records(), run="alone")
     alone_found = make_robustness(load(["alone"], RESULTS))
     assert [(each.pooled, each.pooled_suites) for each in alone_found] == [((), ())]
+
+
+def test_a_memoriser_is_a_reference_on_the_same_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    """The model succeeds in 6 of 8 cases, the memoriser in 4 of these and in one that the model fails."""
+    done = {"mine": range(6), "memoriser:.vla/RUN": (0, 1, 2, 3, 7)}
+    write(
+        [
+            varied("camera.orbit-L1", seed in some, seed=seed, policy=name)
+            for name, some in done.items()
+            for seed in range(10 if name == "mine" else 8)
+        ]
+    )
+    mine, memoriser = (model["robustness"]["memory"] for model in models_of(capsys))
+    assert memoriser == []
+    (row,) = mine
+    assert (row["dimension"], row["cases"]) == ("camera", 8)
+    counts = [(row[name]["count"], row[name]["of"]) for name in ("model", "memory", "shared")]
+    assert counts == [(6, 8), (5, 8), (4, 6)]
+    report()
+    (line,) = [
+        each.split() for each in capsys.readouterr().out.splitlines() if each.startswith("camera  ") and "67%" in each
+    ]
+    assert line[:2] == ["camera", "8"]
 
 
 def test_cases_that_were_given_are_counted_and_in_no_number(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,17 +3,30 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import block_lines
 from pytest_vla.suites.libero_plus import report as plus_report
-from pytest_vla.suites.libero_plus.report import DIMENSIONS, ModelPlus, make_plus, plus_blocks, plus_table
+from pytest_vla.suites.libero_plus.names import parse_name
+from pytest_vla.suites.libero_plus.report import (
+    DIMENSIONS,
+    ModelPlus,
+    difficulty_rows,
+    make_plus,
+    plus_blocks,
+    plus_table,
+)
 from tests.support.data import data_root
 from tests.support.golden import check_golden
 from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode, records
 from tests.support.reports import RESULTS, report, write
+
+MILK = "pick_up_the_milk_and_place_it_in_the_basket"
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +112,93 @@ def test_where_all_suites_were_run_the_lists_counts_weigh() -> None:
     assert weighted[:5] == ["whole", "list", "-", "-", "48.4"]
     low, high = plus_table(model)["dimensions"]["language"]["weighted_interval"]
     assert low < 48.4 < high
+
+
+# The further tables and figures, for --paper=libero-plus.
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, list[list[Any]]]:
+    report("--format=json", "--paper=libero-plus", *arguments)
+    found = json.loads(capsys.readouterr().out)["paper"]["tables"]
+    return {each["table"]: [row["cells"] for row in each["rows"] if row["from"] == "own"] for each in found}
+
+
+def test_success_by_level_and_weighted_as_the_paper_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Language in every suite; the paper swaps two suites' counts, so its mean is not the list's."""
+    bases = (RAMEKIN, MILK, STOVE, "KITCHEN_SCENE8_put_both_moka_pots_on_the_stove")
+    write([episode(f"{base}_language_5_{PLAIN}", base != MILK, 1 + place) for place, base in enumerate(bases)])
+    found = rows_of(capsys)
+    assert found["fig9"] == [["random", 100.0, 0.0, 100.0, 100.0, None, None]]
+    assert found["fig10"] == [["language", "random", 100.0, 0.0, 100.0, 100.0, None, None]]
+    (row,) = found["10-weights"]
+    assert row[3] == pytest.approx(100 * (354 + 410 + 383) / (354 + 390 + 410 + 383))
+    assert row[1:3] + row[4:] == [None] * 7
+
+
+def test_sub_dimensions_that_names_do_not_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {
+        5: "Please be so kind as to turn on the stove over there",
+        6: "Make the cooking surface hot",
+        7: "If the stove is off, turn on the stove",
+    }
+    made = [episode(f"{STOVE}_language_{n}_{PLAIN}", n != 6, instruction=text) for n, text in texts.items()]
+    for number, differs in ((3, "diffuse"), (4, "diffuse"), (5, "castshadow, dir"), (6, "")):
+        one = episode(f"{STOVE}_light_{number}", number != 4)
+        one.variation["parameters"].update({"differs": differs} if differs else {})
+        made.append(one)
+    write(made)
+    assert rows_of(capsys, "--table=sub-dimensions")["sub-dimensions"] == [
+        ["language", "R1-distraction", "random", 1, 100.0],
+        ["language", "R2-common-sense", "random", 1, 0.0],
+        ["language", "R3-reasoning", "random", 1, 100.0],
+        ["light", "L-light", "random", 1, 100.0],
+        ["light", "L1-diffuse", "random", 2, 50.0],
+        ["light", "L2-direction+L4-shadow", "random", 1, 100.0],
+    ]
+
+
+ARMS = [f"{STOVE}_view_0_0_100_0_0_initstate_{number}" for number in range(1, 4)]
+
+
+def test_difficulty_is_counted_and_fitted_from_ones_own_models(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of four models a fails nothing and d everything."""
+    for place, policy in enumerate("abcd"):
+        write([episode(name, place <= at, at + 2, policy=policy) for at, name in enumerate(ARMS)], run=policy)
+    found = rows_of(capsys)
+    assert found["difficulty"][0][:9] == ["robot", 3, 0, 1, 1, 1, 0, 3.0, 3.0]
+    entries = {row[0]: row[1:] for row in found["entries"]}
+    assert [entries[name][2] for name in ARMS] == [4, 3, 2], "levels: 1 and how many failed"
+    hardness = [entries[name][4] for name in ARMS]
+    assert sorted(hardness, reverse=True) == hardness
+    abilities = {row[0]: row[2] for row in found["ability"]}
+    assert sorted(abilities, key=lambda name: -abilities[name]) == list("abcd")
+    report("--paper=libero-plus")
+    assert "Table entries. Each" not in capsys.readouterr().out, "thousands of rows are for files"
+    report("--paper=libero-plus", "--table=entries", "--format=csv")
+    assert capsys.readouterr().out.count("_initstate_") == 3
+
+
+def test_an_entry_that_some_models_have_not_run_has_no_level() -> None:
+    noise = f"{STOVE}_{PLAIN}_noise_11"
+    models = {
+        policy: [(episode(name, True), parse_name(name)) for name in (*ARMS[:1], *some)]
+        for policy, some in (("a", [noise]), ("b", []))
+    }
+    rows, told = difficulty_rows(models)
+    assert [row[2:4] for row in rows["entries"]] == [(2, 1), (1, None)]
+    assert [row[1] for row in rows["difficulty"]] == [1]
+    assert told == ["difficulty: 1 of 2 entries were not run by all 2 models, and have no level"]
+    assert difficulty_rows({"a": models["a"]}) == ({}, [])
+
+
+def test_actions_are_counted_in_bins(capsys: pytest.CaptureFixture[str]) -> None:
+    actions = np.zeros((9, 7))
+    actions[:, 0], actions[:3, 6], actions[3:, 6] = -0.95, -1.0, 1.5
+    path, none = np.zeros((10, 3)), np.zeros((10, 0))
+    made = episode(f"{STOVE}_{PLAIN}_noise_11", True)
+    write([(made, Trajectory(none, none, path, actions)), episode(f"{STOVE}_{PLAIN}_noise_12", True)])
+    rows = {row[2]: row for row in rows_of(capsys, "--table=fig11")["fig11"]}
+    assert list(rows) == ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
+    assert rows["x"] == ["noise", "random", "x", 100.0, *[0.0] * 9]
+    assert rows["gripper"][3:] == pytest.approx([100 / 3, *[0.0] * 8, 200 / 3]), "beyond the range: in the last one"
+    assert rows["y"][3 + 5] == 100.0

@@ -11,7 +11,7 @@ from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text, problem_of
 from pytest_vla.suites.libero_pro.edits import dangling, place_of, workspace_regions
 from pytest_vla.suites.libero_pro.variations import KINDS, ORDER
-from pytest_vla.vary.registry import find_variation, labels_of
+from pytest_vla.vary.registry import find_variation, labels_of, parse_vary
 from tests.support.data import data_root, libero_data, needs_data
 from tests.support.libero_pro_variations import changed, drawn
 
@@ -40,17 +40,25 @@ def test_the_kinds_are_named_and_another_task_goes_with_nothing() -> None:
         f"pro.{name}"
         for name in (
             *("object", "swap", "semantic", "task", "environment", "environment_upstream"),
-            *("displace_x", "displace_y", "combined"),
+            *("displace_x", "displace_y", "displace_map", "unrelated", "composed", "combined"),
         )
     ]
     assert all(kind.published for kind in KINDS)
-    assert [kind.name for kind in KINDS if kind.alone] == ["pro.task"]
+    assert [kind.name for kind in KINDS if kind.alone] == ["pro.task", "pro.composed"]
+    assert [kind.name for kind in KINDS if kind.probe] == ["pro.unrelated"]
     assert [kind.name for kind in KINDS if not kind.scene] == ["pro.semantic"]
     assert len(NAMED["pro.combined"].labels()) == 6 + 4 + 1
+    assert [kind.name for kind in KINDS if kind.by_name] == ["pro.displace_map", "pro.unrelated", "pro.composed"]
+    of_dimension = {label.split("-")[0] for label in parse_vary("pro")}
+    assert not any(label.startswith(("pro.displace_map", "pro.unrelated", "pro.composed")) for label in of_dimension)
+    assert parse_vary("pro.composed") == ("pro.composed.second", "pro.composed.both")
+    assert len(parse_vary("pro.displace_map")) == 120
     assert not any("task" in label for label in NAMED["pro.combined"].labels())
 
 
-@pytest.mark.parametrize("label", ["pro.swap", "pro.task", "pro.displace_x-L1", "pro.displace_y-L1"])
+@pytest.mark.parametrize(
+    "label", ["pro.swap", "pro.task", "pro.displace_x-L1", "pro.displace_y-L1", "pro.composed.both"]
+)
 def test_what_is_drawn_follows_from_task_and_seed_and_the_edited_problem_is_a_problem(label: str) -> None:
     made, told = 0, []
     for task in load_suite("tabletop").tasks:
@@ -93,6 +101,58 @@ def test_another_object_is_of_like_size_and_named_in_the_instruction(gift_box: P
     assert parse_problem_text(format_problem(problem)) == problem
     with pytest.raises(VlaError, match="no replacement of similar size"):
         drawn("pro.object", gift_box, task="put_the_bowl_on_the_plate")
+
+
+def test_an_unrelated_thing_stands_for_the_object_under_the_old_instruction(gift_box: Path) -> None:
+    folder = gift_box / "assets" / "objects" / "gift_box"
+    (folder / "gift_box.xml").rename(folder / "present.xml")
+    folder.rename(folder.with_name("present"))
+    task = "put_the_box_in_the_bowl"
+    variation = drawn("pro.unrelated", gift_box, task=task)
+    assert (variation.instruction, variation.probe) == (None, True)
+    assert variation.parameters["categories"] == {"food_box": "present"}
+    assert {item.name: item.category for item in changed(variation, gift_box, task=task).objects}["box_1"] == "present"
+    with pytest.raises(VlaError, match="no unrelated thing"):
+        drawn("pro.unrelated", None, task="turn_on_the_stove")
+
+
+def test_both_goals_of_a_scene_are_the_two_that_are_asked_for_alone() -> None:
+    seen = set()
+    for seed in range(6):
+        both, second = (drawn(f"pro.composed.{part}", None, seed) for part in ("both", "second"))
+        own = problem_of(load_suite("tabletop").task("turn_on_the_stove"))
+        assert changed(both, None).goal == (*own.goal, *changed(second, None).goal)
+        assert both.instruction == f"turn on the stove and {second.instruction}"
+        assert (both.kind, second.kind) == ("composed_both", "composed_second")
+        seen.add(second.instruction)
+    assert len(seen) > 2
+    with pytest.raises(VlaError, match="no second goal for this scene"):
+        drawn("pro.composed.both", None, task="close_the_bottom_drawer_of_the_cabinet")
+
+
+@needs_data
+def test_a_scene_with_one_task_gets_its_second_goal_from_another_object() -> None:
+    task = "pick_up_the_milk_and_place_it_in_the_basket"
+    variation = drawn("pro.composed.both", data_root(), suite="libero_object", task=task)
+    first, second = variation.parameters["goal"]
+    assert first == "(in milk_1 basket_1_contain_region)"
+    assert second == f"(in {variation.parameters['other']} basket_1_contain_region)"
+    assert "basket_1" not in variation.parameters["other"]
+
+
+@pytest.mark.parametrize(("part", "wanted"), [("1_0", [0.1, 0.0]), ("m1_2", [-0.1, 0.2]), ("m2_m1", [-0.2, -0.1])])
+def test_a_place_of_the_map_is_what_its_label_says(part: str, wanted: list[float]) -> None:
+    assert len(NAMED["pro.displace_map"].labels()) == 120
+    made = drawn(f"pro.displace_map.{part}", None)
+    assert made.parameters["displacement"] == wanted
+    before, after = problem_of(load_suite("tabletop").task("turn_on_the_stove")), changed(made, None)
+    old, new = (workspace_regions(each)[place_of(each, "stove_1") or ""].ranges[0] for each in (before, after))
+    assert [round(there - here, 6) for here, there in zip(old, new, strict=True)] == wanted * 2
+
+
+def test_a_place_without_room_is_refused() -> None:
+    with pytest.raises(VlaError, match=r"stove_1 cannot be displaced by \(\+0.2, -0.3\) m: cabinet_1 is in its way"):
+        drawn("pro.displace_map.2_m3", None)
 
 
 def test_a_table_of_another_height_is_not_put_under_fixtures() -> None:
