@@ -124,7 +124,9 @@ def test_a_command_is_found_by_its_module_s_name() -> None:
     folder = Path(str(cli.__file__)).parent / "commands"
     ours = {name for name, entry in extensions.commands().items() if extensions.is_built_in(entry)}
     modules = {file.stem for file in folder.glob("*.py")} - {"__init__", "extension"}
-    assert {name.rstrip("_").replace("_", "-") for name in modules} | {"coverage"} == ours, "the last is LIBERO-PRO's"
+    assert {name.rstrip("_").replace("_", "-") for name in modules} | {"coverage", "own-texts"} == ours, (
+        "LIBERO-PRO's, LIBERO-Para's"
+    )
 
 
 def test_only_the_module_of_the_command_that_is_typed_is_imported() -> None:

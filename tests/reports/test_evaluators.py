@@ -248,6 +248,6 @@ def test_the_curve_is_on_the_page_and_a_picture(monkeypatch: pytest.MonkeyPatch)
     drawn: dict[str, bytes] = {}
     monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
     monkeypatch.setattr("pytest_vla.reports.evaluators._picture", lambda each: each.model.encode())
-    monkeypatch.setattr(figures, "write_pictures", lambda pictures, folder: drawn.update(pictures) or [])
+    monkeypatch.setattr(figures, "write_pictures", lambda pictures, *_: drawn.update(pictures) or [])
     report("--section=evaluators", "--format=png", "-o", ".")
     assert drawn == {"budget-mine-libero_goal": b"mine"}
