@@ -204,8 +204,7 @@ def examine(
             with steps.timed("draw"):
                 told("drawing what the suite shows along the demonstrations")
                 executed, stride, remembers = asked_every(policy, demonstrations[0], settings, pool)
-                most = MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1)
-                windows = windows_of(demonstrations, stride, pool, most, remembers=remembers)
+                windows = windows_of(demonstrations, stride, pool, most_questions(stride), remembers=remembers)
                 names = tuple(each.name for each in windows)
             with steps.timed("ask"):
                 diagnosis = _asked(policy, windows, executed, settings, told)
@@ -292,6 +291,11 @@ def asked_every(
     return executed, executed if remembers else max(executed, LEAST_STRIDE), remembers
 
 
+def most_questions(stride: int) -> int:
+    """Return about how many questions a wiring is tried on, of a policy that is asked at every so many rows."""
+    return MOST_QUESTIONS * max(LEAST_STRIDE // stride, 1)
+
+
 def windows_of(
     demonstrations: Sequence[RecordedDemonstration],
     stride: int,
@@ -302,9 +306,9 @@ def windows_of(
 ) -> list[DemonstrationWindow]:
     """Return demonstrations as windows, the shortest first, with about so many questions in all.
 
-    As many of each, over its whole length; a policy that remembers is asked the first part of fewer demonstrations,
-    since it would be asked as in no episode otherwise. What is shown is the suite's, where the simulator's states are
-    known, and else what was recorded.
+    As many of each, over its whole length; a policy that remembers is asked one question after the other, as in an
+    episode, along another part of each. What is shown is the suite's, where the simulator's states are known, and else
+    what was recorded.
     """
     found: list[DemonstrationWindow] = []
     asked = 0
@@ -312,13 +316,17 @@ def windows_of(
     order = sorted(demonstrations, key=lambda each: len(each.actions))
     first = {each.task.name: each for each in reversed(order)}
     chosen = sorted(first.values(), key=lambda each: len(each.actions))
-    longest = max(most // (_LEAST_WINDOWS if remembers else max(len(order), _LEAST_WINDOWS)), 8)
-    for each in [*chosen, *(one for one in order if not any(one is other for other in chosen))]:
+    longest = max(most // max(len(order), _LEAST_WINDOWS), 8)
+    for number, each in enumerate([*chosen, *(one for one in order if not any(one is other for other in chosen))]):
         places = np.arange(0, len(each.actions), stride)
-        if not remembers:
-            some = min(longest, len(places))
+        some = min(longest, len(places))
+        if remembers:
+            # Beginnings are spread evenly, however many there are: by the golden ratio.
+            begin = round((len(places) - some) * (number * 0.618034 % 1))
+            places = places[begin : begin + some]
+        else:
             places = places[np.unique(np.linspace(0, len(places) - 1, some).round().astype(int))]
-        rows = tuple(int(row) for row in places[:longest])
+        rows = tuple(map(int, places))
         if asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
             continue
         if each.qpos is not None:

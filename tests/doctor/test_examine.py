@@ -232,6 +232,26 @@ def test_a_policy_is_asked_as_often_as_in_a_run(
         assert asked_every(policy, demonstrations[0], settings, pool) == wanted
 
 
+@pytest.mark.parametrize("remembers", [False, True])
+def test_questions_are_spread_over_all_demonstrations(
+    remembers: bool, demonstrations: tuple[RecordedDemonstration, ...]
+) -> None:
+    """As many of each: over its whole length, or one after the other where the policy remembers."""
+    some = [replace(demonstrations[0], name=str(number)) for number in range(8)]
+    with closing(WorldPool(allow_versions=True)) as pool:
+        found = windows_of(some, 4, pool, most=64, remembers=remembers)
+    assert [len(each.rows) for each in found] == [8] * 8
+    steps = {int(step) for each in found for step in np.diff(each.rows)}
+    last = (len(some[0].actions) - 1) // 4 * 4
+    if remembers:
+        assert steps == {4}
+        assert found[0].rows[0] == 0
+        assert len({each.rows for each in found}) > 4, "another part of each"
+    else:
+        assert {(each.rows[0], each.rows[-1]) for each in found} == {(0, last)}
+        assert min(steps) >= 4
+
+
 def test_cameras_without_demonstrations_are_refused(suite: Suite) -> None:
     with pytest.raises(VlaError, match="--demos"):
         demonstrations_of(None, suite, cameras="front:agentview")

@@ -15,7 +15,7 @@ import pytest
 from pytest_vla.doctor.answers import DemonstrationWindow
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, expert_demonstrations
 from pytest_vla.doctor.diagnosis import diagnose_windows
-from pytest_vla.doctor.examine import ExaminationSettings, asked_every, windows_of
+from pytest_vla.doctor.examine import ExaminationSettings, asked_every, most_questions, windows_of
 from pytest_vla.doctor.findings import DEFAULT_DEMONSTRATIONS, UNKNOWN, WELL, Diagnosis
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.plan.manifests import load_suite
@@ -43,20 +43,22 @@ class Patient:
         if model != "tiny":
             suite = replace(suite, tasks=tuple(task for task in suite.tasks if task.name == TASK_OF_ACT))
         self._demonstrations = expert_demonstrations(suite, DEFAULT_DEMONSTRATIONS)
-        self._windows: dict[int, list[DemonstrationWindow]] = {}
+        self._windows: dict[tuple[int, bool], list[DemonstrationWindow]] = {}
 
     def diagnosed(self, policy: Any, seed: int = 0) -> Diagnosis:
         """The diagnosis of the policy, or of it behind a wiring."""
         settings = ExaminationSettings("planted")
         with closing(WorldPool(allow_versions=True)) as pool:
-            executed, stride, _ = asked_every(policy, self._demonstrations[0], settings, pool)
-            if stride not in self._windows:
-                self._windows[stride] = windows_of(self._demonstrations, stride, pool)
+            executed, stride, remembers = asked_every(policy, self._demonstrations[0], settings, pool)
+            if (stride, remembers) not in self._windows:
+                self._windows[stride, remembers] = windows_of(
+                    self._demonstrations, stride, pool, most_questions(stride), remembers=remembers
+                )
         traits = traits_of(policy)
         reads = getattr(policy, "reads", None) or traits.reads
         return diagnose_windows(
             policy,
-            self._windows[stride],
+            self._windows[stride, remembers],
             executed,
             reads=reads or (SCENE, WRIST, STATE),
             declared=reads is not None,
