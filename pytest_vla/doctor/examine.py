@@ -272,8 +272,11 @@ def asked_every(
 ) -> tuple[int, int, bool]:
     """Return the steps of a chunk that a run executes, the rows between questions, and whether the policy remembers.
 
-    Rows as many as steps, but no fewer than four; unless the policy remembers, such as one that executes a chunk by
-    itself, one action an answer. Such a one is asked as often as in a run.
+    Rows as many as steps, but no fewer than four; unless the policy remembers and executes fewer, such as one that
+    executes a chunk by itself, one action an answer. Such a one is asked as often as in a run. One that remembers from
+    chunk to chunk is not: tiny, which knows its last state, explains 0.64 of 16 demonstrations that are asked in eight
+    places each, and 0.80 of seven that are asked everywhere; but of the wirings planted in it 47 of 52 are named, and
+    42 of 50.
 
     Raises:
         EpisodeError: the policy raises.
@@ -287,7 +290,7 @@ def asked_every(
         return executed, max(executed, LEAST_STRIDE), True
     second = replace(window, rows=window.rows[1:2], shown=window.shown[1:2])
     ((alone,),) = ask(policy, [second], composed([]), settings.replan).chunks
-    remembers = not np.array_equal(alone, chunks[1])
+    remembers = executed < LEAST_STRIDE and not np.array_equal(alone, chunks[1])
     return executed, executed if remembers else max(executed, LEAST_STRIDE), remembers
 
 
@@ -306,9 +309,9 @@ def windows_of(
 ) -> list[DemonstrationWindow]:
     """Return demonstrations as windows, the shortest first, with about so many questions in all.
 
-    As many of each, over its whole length; a policy that remembers is asked one question after the other, as in an
-    episode, along another part of each. What is shown is the suite's, where the simulator's states are known, and else
-    what was recorded.
+    As many of each, over its whole length; a policy that remembers is asked the first part of fewer demonstrations,
+    since it would be asked as in no episode otherwise. What is shown is the suite's, where the simulator's states are
+    known, and else what was recorded.
     """
     found: list[DemonstrationWindow] = []
     asked = 0
@@ -316,17 +319,13 @@ def windows_of(
     order = sorted(demonstrations, key=lambda each: len(each.actions))
     first = {each.task.name: each for each in reversed(order)}
     chosen = sorted(first.values(), key=lambda each: len(each.actions))
-    longest = max(most // max(len(order), _LEAST_WINDOWS), 8)
-    for number, each in enumerate([*chosen, *(one for one in order if not any(one is other for other in chosen))]):
+    longest = max(most // (_LEAST_WINDOWS if remembers else max(len(order), _LEAST_WINDOWS)), 8)
+    for each in [*chosen, *(one for one in order if not any(one is other for other in chosen))]:
         places = np.arange(0, len(each.actions), stride)
-        some = min(longest, len(places))
-        if remembers:
-            # Beginnings are spread evenly, however many there are: by the golden ratio.
-            begin = round((len(places) - some) * (number * 0.618034 % 1))
-            places = places[begin : begin + some]
-        else:
+        if not remembers:
+            some = min(longest, len(places))
             places = places[np.unique(np.linspace(0, len(places) - 1, some).round().astype(int))]
-        rows = tuple(map(int, places))
+        rows = tuple(map(int, places[:longest]))
         if asked + len(rows) > most and len(found) >= _LEAST_WINDOWS:
             continue
         if each.qpos is not None:
