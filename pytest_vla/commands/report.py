@@ -245,6 +245,12 @@ def run(options: argparse.Namespace) -> None:
     if options.paper is None and (needs := next((name for name, each in given.items() if each), None)):
         raise VlaError(f"{needs} requires --paper")
     format = format_of(options.format, options.output)
+    if options.paper is not None:
+        from pytest_vla.reports.papers import paper_named
+
+        paper_named(options.paper)  # before the records are read, which may take long or find none
+    elif format == "leaderboard":
+        raise VlaError("--format=leaderboard requires --paper")
     if format == "png":
         check_matplotlib()
     for name in ("pictures", "videos"):
