@@ -249,8 +249,6 @@ def run(options: argparse.Namespace) -> None:
         from pytest_vla.reports.papers import paper_named
 
         paper_named(options.paper)  # before the records are read, which may take long or find none
-    elif format == "leaderboard":
-        raise VlaError("--format=leaderboard requires --paper")
     if format == "png":
         check_matplotlib()
     for name in ("pictures", "videos"):

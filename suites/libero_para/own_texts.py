@@ -133,13 +133,16 @@ def read_texts(file: Path) -> tuple[OwnText, ...]:
     """
     try:
         content = read_plain(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise VlaError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise VlaError(f"{file} cannot be read: {error}") from error
     lines = csv_lines(file, content)
     _, header = next(lines, (0, []))
     if missing := [name for name in NEEDED if name not in header]:
         raise VlaError(
-            f"{file}: no column {', '.join(missing)}; expected {', '.join(NEEDED)}, and {' and '.join(TYPES)}"
+            f"{file}: the first line has no {', '.join(missing)}; expected the columns {', '.join(NEEDED)}, and, if types "
+            f"are known, {' and '.join(TYPES)}"
         )
     tasks = {texts_key("", task.language)[1]: number for number, task in enumerate(numbered_tasks())}
     found: list[OwnText] = []

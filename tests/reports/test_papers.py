@@ -613,9 +613,6 @@ def test_gpu_hours_are_of_the_time_in_which_episodes_ran() -> None:
     assert gpu_hours([dataclasses.replace(records[0], timings={"wall": None})], loaded) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"), [(("--paper=libero-parra",), "libero-parra"), (("--format=leaderboard",), "--paper")]
-)
-def test_a_wrong_paper_is_named_without_any_run(arguments: tuple[str, ...], named: str) -> None:
-    with pytest.raises(VlaError, match=named):
-        report(*arguments)
+def test_a_wrong_paper_is_named_without_any_run() -> None:
+    with pytest.raises(VlaError, match="libero-parra"):
+        report("--paper=libero-parra")
