@@ -141,8 +141,8 @@ def read_texts(file: Path) -> tuple[OwnText, ...]:
     _, header = next(lines, (0, []))
     if missing := [name for name in NEEDED if name not in header]:
         raise VlaError(
-            f"{file}: no column {', '.join(missing)} in its first line; expected {', '.join(NEEDED)}, and, if types are "
-            f"known, {' and '.join(TYPES)}"
+            f"{file}: no column {', '.join(missing)} in its first line; expected {', '.join(NEEDED)}, and, if types "
+            f"are known, {' and '.join(TYPES)}"
         )
     tasks = {texts_key("", task.language)[1]: number for number, task in enumerate(numbered_tasks())}
     found: list[OwnText] = []
