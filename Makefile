@@ -55,8 +55,9 @@ slow: setup reference arena .simulators/.installed ## slow tests, upstream live 
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(slow or hypothesis) and not study" --hypothesis-profile=full
 
 .PHONY: studies
-studies: setup reference arena ## what takes minutes each, and is no part of CI: before a release, or where it is about what changed (two hours)
+studies: setup reference arena .venv-lerobot/.installed ## what takes minutes each, and is no part of CI: before a release, or where it is about what changed (two hours)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m study --hypothesis-profile=full
+	.venv-lerobot/bin/python $(NO_SKIPS) -m study tests/policies/tiny/test_training.py
 
 .PHONY: evaluators
 evaluators: setup reference ## published evaluators' loops beside ours, with pictures (half an hour)
@@ -134,7 +135,7 @@ lerobot-latest: setup reference .venv-lerobot-latest/.installed ## lerobot's pol
 
 .PHONY: lerobot
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
-	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
+	.venv-lerobot/bin/python $(NO_SKIPS) -m "not study" tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
 		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
 

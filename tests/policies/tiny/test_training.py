@@ -30,6 +30,7 @@ CHECKPOINTS = ("early", "final")
 
 
 @pytest.mark.slow
+@pytest.mark.study
 def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> None:
     from scripts.train_tiny import Training, train
 
