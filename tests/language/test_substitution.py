@@ -258,12 +258,20 @@ def test_every_instruction_of_every_suite_has_its_order_and_its_thing() -> None:
 @pytest.mark.slow
 @needs_data
 def test_no_substitution_makes_one_task_s_text_another_s() -> None:
+    """But for two that differ by a verb of the paper's alone: VLA-Arena has tasks to put an apple, and to place it."""
+
+    def meant(text: str) -> str:
+        for verb in ("pick", "push", "put"):
+            text = re.sub(rf"\b({'|'.join(PUBLISHED[verb])})\b", verb, text)
+        return text
+
     texts = {text.lower() for text in instructions()}
     for text in sorted(texts):
         for level in LEVELS[1:]:
             if level <= len(find_slots(text, shipped_wordnet())):
                 for seed in range(3):
-                    assert replaced(text, level, seed).text not in texts - {text}
+                    found = replaced(text, level, seed).text
+                    assert found not in texts - {text} or meant(found) == meant(text)
 
 
 @needs_data
