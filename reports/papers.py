@@ -21,8 +21,9 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
-from pytest_vla.metrics.selection import by_model, unequal_protocols
+from pytest_vla.metrics.selection import by_model, is_counted, that_count, unequal_protocols
 from pytest_vla.plan.manifests import given_folders
+from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
     NONE,
@@ -338,7 +339,7 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
             paper_named(name)
         names = ", ".join(takes)
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
-    models, left_out = paper.leaderboard(loaded)
+    models, left_out = paper.leaderboard(replace(loaded, records=tuple(_apart_by_digest(loaded.records))))
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
@@ -355,36 +356,62 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
 def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
     """Return records whose models stay apart by digest and have the same cases of each suite, and notes on the others.
 
+    A case that a model has is one with a success or a failure: an episode that broke off is in no rate. Cases without
+    a variation are compared by themselves, as a model may have run nothing else.
+    """
+    records = _apart_by_digest(loaded.records)
+    groups: dict[tuple[str, bool], dict[str, set[str]]] = {}
+    broken: dict[str, dict[str, int]] = {}
+    for (model, suite), some in by_model(records).items():
+        for record in filter(is_counted, some):
+            groups.setdefault((suite, bool(record.variation)), {}).setdefault(model, set()).add(record.case)
+        if number := sum(not is_counted(record) for record in that_count(some).records):
+            broken.setdefault(suite, {})[model] = number
+    found = [
+        f"{suite}: {_of_models(some)} had errors or could not be measured: in no rate" for suite, some in broken.items()
+    ]
+    shared: dict[tuple[str, bool], set[str]] = {}
+    for (suite, is_varied), models in groups.items():
+        both = set.intersection(*models.values())
+        name = (
+            f"{suite}, {'with' if is_varied else 'without'} a variation" if (suite, not is_varied) in groups else suite
+        )
+        if not both:
+            found.append(f"{name}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
+        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
+            told = counted(len(both), "case")
+            found.append(
+                f"{name}: models are compared on the {told} that all of them have; left out: {_of_models(others)}. Name "
+                "the runs to leave a model out"
+            )
+            shared[suite, is_varied] = both
+    kept = (
+        each
+        for each in records
+        if not is_counted(each) or each.case in shared.get((each.suite, bool(each.variation)), (each.case,))
+    )
+    return replace(loaded, records=tuple(kept)), found
+
+
+def _apart_by_digest(records: Sequence[Record]) -> list[Record]:
+    """Return records whose policy's name has its digest, if there are several versions of it.
+
     Elsewhere two versions of a policy have one name as long as no case was run by both.
     """
     digests: dict[str, set[str]] = {}
-    for record in loaded.records:
+    for record in records:
         if record.policy_digest:
             digests.setdefault(record.policy, set()).add(record.policy_digest)
-    records = [
+    return [
         replace(record, policy=f"{record.policy} (policy {record.policy_digest[:8]})")
         if record.policy_digest and len(digests[record.policy]) > 1
         else record
-        for record in loaded.records
+        for record in records
     ]
-    suites: dict[str, dict[str, set[str]]] = {}
-    for (model, suite), some in by_model(records).items():
-        suites.setdefault(suite, {})[model] = {record.case for record in some}
-    found, shared = [], {}
-    for suite, models in suites.items():
-        both = set.intersection(*models.values())
-        if not both:
-            found.append(f"{suite}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
-        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
-            left = ", ".join(f"{number} of {model}" for model, number in others.items())
-            told = counted(len(both), "case")
-            found.append(
-                f"{suite}: models are compared on the {told} that all of them have; left out: {left}. Name the runs to "
-                "leave a model out"
-            )
-            shared[suite] = both
-    kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
-    return replace(loaded, records=tuple(kept)), found
+
+
+def _of_models(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} of {model}" for model, number in numbers.items())
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def test_it_is_the_largest_posterior_density_by_another_optimiser() -> None:
     found = item_response(outcomes)
     rows = [int(model[1:]) for model, _ in outcomes]
     columns = [int(str(case)) for _, case in outcomes]
-    done = np.array([each for each, in outcomes.values()])
+    done = np.array([each for (each,) in outcomes.values()])
 
     def less(parameters: np.ndarray) -> float:  # type: ignore[type-arg]
         ability, difficulty = parameters[:4], parameters[4:]

@@ -318,6 +318,11 @@ def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
     write([dataclasses.replace(each, policy="other") for each in records], run="other")
     with pytest.raises(VlaError, match=r"my-vla-7b\.json, other\.json"):
         report("--paper=vla-arena", "--format=leaderboard")
+    digests = {"vla_arena_hazard_avoidance": "a" * 64, "vla_arena_long_horizon": "b" * 64}
+    write([dataclasses.replace(each, policy="v", policy_digest=digests.get(each.suite)) for each in records], run="v")
+    report("v", "--paper=vla-arena", "--format=leaderboard", "-o", "results")
+    files = [json.loads(file.read_text()) for file in sorted(Path("results").glob("v-policy-*"))]
+    assert [[task["name"] for task in file["tasks"]] for file in files] == [["HazardAvoidance"], ["LongHorizon"]]
     for words in ([], ["--paper=libero-plus"]):
         with pytest.raises(VlaError, match="requires the --paper of a leaderboard that takes files: vla-arena"):
             report(*words, "--format=leaderboard")
@@ -589,6 +594,33 @@ def test_models_are_compared_on_the_cases_that_all_have(capsys: pytest.CaptureFi
     report(*words)
     said = " ".join(capsys.readouterr().out.split())
     assert "compared on the 4 cases that all of them have; left out: 2 of one, 1 of three" in said
+
+
+def test_a_case_on_which_one_model_broke_off_is_no_shared_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second of six, which succeeded: beside it the others' rate would be over other cases."""
+    for policy, place in (("one", None), ("two", 1)):
+        some = [dataclasses.replace(each, policy=policy) for each in stove("one")[:6]]
+        if place is not None:
+            some[place] = dataclasses.replace(some[place], outcome="error", reason="policy-raised")
+        write(some, run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rates = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rates["one"] == rates["two"]
+    report(*words)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "libero_para: 1 of two had errors or could not be measured: in no rate" in said
+    assert "compared on the 5 cases that all of them have; left out: 1 of one" in said
+
+
+def test_a_model_without_variations_takes_none_from_others(capsys: pytest.CaptureFixture[str]) -> None:
+    labels = ("", "pro.swap", "pro.task")
+    write([record(label, seed, "success", policy="whole") for label in labels for seed in range(3)], run="whole")
+    write([record("", seed, "failure", policy="smoke") for seed in range(2)], run="smoke")
+    (row,) = own(capsys, "--paper=libero-pro", "--table=2-5")["2-5"]
+    assert row[:3] + row[4:5] + row[6:7] == ["libero_goal", "whole", 1.0, 1.0, 1.0]
+    report("--paper=libero-pro", "--table=2-5")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "libero_goal, without a variation: models are compared on the 2 cases" in said
 
 
 def test_versions_of_a_policy_stay_apart_even_without_a_case_in_common(capsys: pytest.CaptureFixture[str]) -> None:
