@@ -529,13 +529,18 @@ def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:
 
 
 def _crossings(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterator[str]:
-    """Yield the pairs of a figure's lines that change their order, and between which columns."""
+    """Yield the pairs of a figure's lines that change their order, and between which columns.
+
+    Only models are compared: lines that differ in their last name alone.
+    """
     if table.draw != "lines":
         return
     columns = table.drawn or table.columns[table.names :]
     places = [table.columns.index(column) for column in columns]
-    lines = [(", ".join(map(str, row[: table.names])), [_number(row[place]) for place in places]) for _, row in rows]
+    lines = [(tuple(map(str, row[: table.names])), [_number(row[place]) for place in places]) for _, row in rows]
     for (one, mine), (other, others) in combinations(lines, 2):
+        if one[:-1] != other[:-1]:
+            continue
         apart = [
             (column, first - second)
             for column, first, second in zip(columns, mine, others, strict=True)
@@ -543,7 +548,7 @@ def _crossings(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterat
         ]
         for (before, least), (after, most) in pairwise(apart):
             if (least < 0) != (most < 0):
-                yield f"{one} and {other} between {before} and {after}"
+                yield f"{', '.join(one)} and {', '.join(other)} between {before} and {after}"
 
 
 def _plain(cell: Cell) -> Cell:
