@@ -21,7 +21,7 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
-from pytest_vla.metrics.selection import by_model, is_counted, that_count, unequal_protocols
+from pytest_vla.metrics.selection import by_model, given_text, is_counted, that_count, unequal_protocols
 from pytest_vla.plan.manifests import given_folders
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
@@ -339,7 +339,9 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
             paper_named(name)
         names = ", ".join(takes)
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
-    models, left_out = paper.leaderboard(replace(loaded, records=tuple(_apart_by_digest(loaded.records))))
+    records, given = _measured(loaded.records)
+    models, further = paper.leaderboard(replace(loaded, records=tuple(records)))
+    left_out = [*given, *further]
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
@@ -359,7 +361,7 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
     A case that a model has is one with a success or a failure: an episode that broke off is in no rate. Cases without
     a variation are compared by themselves, as a model may have run nothing else.
     """
-    records = _apart_by_digest(loaded.records)
+    records, found = _measured(loaded.records)
     groups: dict[tuple[str, bool], dict[str, set[str]]] = {}
     broken: dict[str, dict[str, int]] = {}
     for (model, suite), some in by_model(records).items():
@@ -367,7 +369,7 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
             groups.setdefault((suite, bool(record.variation)), {}).setdefault(model, set()).add(record.case)
         if number := sum(not is_counted(record) for record in that_count(some).records):
             broken.setdefault(suite, {})[model] = number
-    found = [
+    found += [
         f"{suite}: {_of_models(some)} had errors or could not be measured: in no rate" for suite, some in broken.items()
     ]
     shared: dict[tuple[str, bool], set[str]] = {}
@@ -393,11 +395,14 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
     return replace(loaded, records=tuple(kept)), found
 
 
-def _apart_by_digest(records: Sequence[Record]) -> list[Record]:
-    """Return records whose policy's name has its digest, if there are several versions of it.
+def _measured(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """Return records without given cases, which were chosen, and a note on these; with names that tell versions apart.
 
-    Elsewhere two versions of a policy have one name as long as no case was run by both.
+    A policy's name has its digest if there are several. Elsewhere two versions of a policy have one name as long as no
+    case was run by both.
     """
+    left_out = [text for text in [given_text(records)] if text]
+    records = [record for record in records if not record.is_given]
     digests: dict[str, set[str]] = {}
     for record in records:
         if record.policy_digest:
@@ -407,7 +412,7 @@ def _apart_by_digest(records: Sequence[Record]) -> list[Record]:
         if record.policy_digest and len(digests[record.policy]) > 1
         else record
         for record in records
-    ]
+    ], left_out
 
 
 def _of_models(numbers: Mapping[str, int]) -> str:

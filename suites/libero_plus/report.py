@@ -193,8 +193,8 @@ def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:
     """Compute the tables for each model and protocol, in order of occurrence.
 
     Args:
-        records: from any runs, in the order of their ends; benign records and those of other suites are skipped.
-            `pytest_vla.metrics.selection.that_count` selects, under each protocol.
+        records: from any runs, in the order of their ends; benign records, given cases and those of other suites are
+            skipped. `pytest_vla.metrics.selection.that_count` selects, under each protocol.
     """
     return tuple(_rates(model, protocol, found) for (model, protocol), found in by_protocol(records).items())
 
@@ -204,7 +204,7 @@ def by_protocol(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]
     groups: dict[tuple[str, str], list[Record]] = {}
     for (model, _), some in by_model(records).items():
         for record in some:
-            if (protocol := protocol_of(record)) is not None:
+            if (protocol := protocol_of(record)) is not None and not record.is_given:
                 groups.setdefault((model, protocol), []).append(record)
     return groups
 

@@ -138,7 +138,9 @@ def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
     models: dict[str, list[tuple[str, tuple[Record, ...], tuple[str, ...]]]] = {}
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        ours = tuple(record for record in selected.records if not record.variation or is_ours(record))
+        ours = tuple(
+            record for record in selected.records if (not record.variation or is_ours(record)) and not record.is_given
+        )
         if any(record.variation for record in ours):
             models.setdefault(model, []).append((suite, ours, selected.left_out))
     return tuple(_table(model, suites) for model, suites in models.items())

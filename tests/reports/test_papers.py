@@ -623,6 +623,27 @@ def test_a_model_without_variations_takes_none_from_others(capsys: pytest.Captur
     assert "libero_goal, without a variation: models are compared on the 2 cases" in said
 
 
+def test_chosen_cases_count_in_no_papers_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    touching = model_that_touches()
+    chosen = [dataclasses.replace(each, outcome="failure", given=number < 9) for number, each in enumerate(touching)]
+    write([each if each.given else touching[number] for number, each in enumerate(chosen)])
+    (row,) = own(capsys, "--paper=vla-arena", "--table=1")["1"]
+    assert row[2] == pytest.approx(sum(number % 5 != 4 for number in range(9, 18)) / 9), "L0, of which nine are given"
+    report("--paper=vla-arena", "--table=1")
+    assert "9 given cases (--vla-cases)" in " ".join(capsys.readouterr().out.split())
+    write(
+        [record(label, seed, "success", given=seed > 0) for label in ("", "pro.swap") for seed in range(3)], run="pro"
+    )
+    report("pro", "--format=json", "--section=libero_pro")
+    (model,) = json.loads(capsys.readouterr().out)["libero_pro"]
+    assert [model["suites"][0]["columns"][name]["n"] for name in ("Ori", "Pos")] == [1, 1]
+    some = [episode(f"{STOVE}_{PLAIN}_noise_{number}", True, given=number > 1) for number in (1, 2)]
+    write(some, run="plus")
+    report("plus", "--format=json", "--section=libero_plus")
+    (model,) = json.loads(capsys.readouterr().out)["libero_plus"]
+    assert model["dimensions"]["noise"]["n"] == 1
+
+
 def test_versions_of_a_policy_stay_apart_even_without_a_case_in_common(capsys: pytest.CaptureFixture[str]) -> None:
     digests = ("a" * 64, "b" * 64)
     write([dataclasses.replace(each, policy_digest=digests[n < 2]) for n, each in enumerate(stove("one"))])
