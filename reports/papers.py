@@ -363,15 +363,9 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
     """
     records, found = _measured(loaded.records)
     groups: dict[tuple[str, bool], dict[str, set[str]]] = {}
-    broken: dict[str, dict[str, int]] = {}
     for (model, suite), some in by_model(records).items():
         for record in filter(is_counted, some):
             groups.setdefault((suite, bool(record.variation)), {}).setdefault(model, set()).add(record.case)
-        if number := sum(not is_counted(record) for record in that_count(some).records):
-            broken.setdefault(suite, {})[model] = number
-    found += [
-        f"{suite}: {_of_models(some)} had errors or could not be measured: in no rate" for suite, some in broken.items()
-    ]
     shared: dict[tuple[str, bool], set[str]] = {}
     for (suite, is_varied), models in groups.items():
         both = set.intersection(*models.values())
@@ -396,7 +390,9 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
 
 
 def _measured(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """Return records without given cases, which were chosen, and a note on these; with names that tell versions apart.
+    """Return records without given cases, which were chosen, with names that tell versions apart; and notes.
+
+    The notes are on given cases, and on episodes that broke off.
 
     A policy's name has its digest if there are several. Elsewhere two versions of a policy have one name as long as no
     case was run by both.
@@ -407,12 +403,19 @@ def _measured(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     for record in records:
         if record.policy_digest:
             digests.setdefault(record.policy, set()).add(record.policy_digest)
-    return [
+    records = [
         replace(record, policy=f"{record.policy} (policy {record.policy_digest[:8]})")
         if record.policy_digest and len(digests[record.policy]) > 1
         else record
         for record in records
-    ], left_out
+    ]
+    broken: dict[str, dict[str, int]] = {}
+    for (model, suite), some in by_model(records).items():
+        if number := sum(not is_counted(record) for record in that_count(some).records):
+            broken.setdefault(suite, {})[model] = number
+    for suite, numbers in broken.items():
+        left_out.append(f"{suite}: {_of_models(numbers)} had errors or could not be measured: in no rate")
+    return records, left_out
 
 
 def _of_models(numbers: Mapping[str, int]) -> str:
