@@ -126,9 +126,7 @@ def _step(gradient: Array, curvature: Array) -> Array:
     return np.clip(gradient / curvature, -1.0, 1.0)
 
 
-def _residuals(
-    done: Array, ran: Array, ability: Array, difficulty: Array, slope: Array
-) -> tuple[Array, Array]:
+def _residuals(done: Array, ran: Array, ability: Array, difficulty: Array, slope: Array) -> tuple[Array, Array]:
     chance = _chances(ability, difficulty, slope)
     return done - ran * chance, ran * chance * (1 - chance)
 

@@ -335,13 +335,13 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [
         varied(
             "",
-            seed < 9,
+            "error" if seed == 14 else seed < 9 or seed == 13,
             seed=seed,
             digest=f"d{seed}",
             # Of those that end upright, a lower class has a larger metric; of the others, a smaller one.
             metrics={"action_position_instability": 10.0 - seed, "object_turn.tilt": 40.0 * (seed == 8)},
         )
-        for seed in range(13)
+        for seed in range(15)
     ]
     write(episodes)
     with pytest.raises(VlaError, match="--labels=FILE"):
@@ -350,7 +350,9 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(episodes, classes, strict=False)]
     Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
     tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
-    assert tables["II"] == [[episodes[0].task_key, "random", 9, 3, 3, 3]]
+    assert tables["II"] == [[episodes[0].task_key, "random", 10, 3, 3, 3]], "one success has no label"
+    report("--paper=vla-uq", "--labels=labels.csv", "--table=II")
+    assert "1 of the 10 episodes that succeeded are in no class" in " ".join(capsys.readouterr().out.split())
     assert tables["IV"][0][2 + 4] == pytest.approx(stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic), (
         "without the success whose object ended tilted"
     )
@@ -377,7 +379,8 @@ def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
         )
         for seed in range(3)
     ]
-    write([*records, varied("", True, seed=3)])
+    hung = dataclasses.replace(varied("", "error", seed=4), steps=1, timings=records[0].timings)
+    write([*records, varied("", True, seed=3), hung])
     mean, deviation = own(capsys, "--paper=vla-uq", "--table=VIII")["VIII"]
     assert mean == ["random", "mean", pytest.approx(0.11), None, pytest.approx(0.003), None, None, None, None]
     assert deviation[2:5] == [pytest.approx(0.01), None, pytest.approx(0.0)]
