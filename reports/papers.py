@@ -377,8 +377,8 @@ def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
         elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
             told = counted(len(both), "case")
             found.append(
-                f"{name}: models are compared on the {told} that all of them have; left out: {_of_models(others)}. Name "
-                "the runs to leave a model out"
+                f"{name}: models are compared on the {told} that all of them have; left out: {_of_models(others)}. "
+                "Name the runs to leave a model out"
             )
             shared[suite, is_varied] = both
     kept = (
