@@ -239,8 +239,8 @@ _QUANTILES = {"5%": 5, "25%": 25, "": 50, "75%": 75, "95%": 95}
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
     """Return Tables II to VIII and Fig. 7 of the records' models, and notes; rho has the paper's sign.
 
-    Table II is by task, of all successes; those without a label are in no class. Table IV is of successes whose object did
-    not end tilted, if ``object_turn`` was measured.
+    Table II is by task, of all successes; those without a label are in no class. Table IV is of successes whose object
+    did not end tilted, if ``object_turn`` was measured.
     """
     seconds = _step_seconds(loaded)
     if options.labels is None:
