@@ -33,7 +33,7 @@ from pytest_vla.metrics.discrimination import (
     label_report,
     timings,
 )
-from pytest_vla.metrics.selection import by_model
+from pytest_vla.metrics.selection import by_model, is_counted
 from pytest_vla.records.record import METRIC_SECONDS, Record
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports import json_schema as j
@@ -239,13 +239,15 @@ _QUANTILES = {"5%": 5, "25%": 25, "": 50, "75%": 75, "95%": 95}
 def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
     """Return Tables II to VIII and Fig. 7 of the records' models, and notes; rho has the paper's sign.
 
-    Table II is by task. Table IV is of successes whose object did not end tilted, if ``object_turn`` was measured.
+    Table II is by task, of all successes; those without a label are in no class. Table IV is of successes whose object
+    did not end tilted, if ``object_turn`` was measured.
     """
     seconds = _step_seconds(loaded)
     if options.labels is None:
         note = "Tables II to VII are of labelled successes: --labels=FILE, which `pytest-vla label` writes"
         return {"VIII": seconds}, [note]
     found = label_report(loaded.records, options.labels, "paper")
+    notes_of = list(found.left_out)
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
     tables: dict[str, list[Row]] = {"II": [], "III": [], "IV": [], "V": [], "fig7": []}
     columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
@@ -254,7 +256,13 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
         classes = [name.lower() for name in VLA_UQ.published.tables["II"].columns[3:]]
         for task, numbers in model.by_task.items():
             counts = dict(zip(CLASSES, numbers, strict=True))
-            tables["II"].append((task, model.model, sum(numbers), *(counts[name] for name in classes)))
+            tables["II"].append((task, model.model, model.successes[task], *(counts[name] for name in classes)))
+        if rest := sum(model.successes.values()) - sum(model.episodes):
+            successes = sum(model.successes.values())
+            notes_of.append(
+                f"{model.model}, {model.suite}: {rest} of the {successes} episodes that succeeded are in no class: "
+                "they have no label, or people disagree"
+            )
         tables["III"].append((model.suite, model.model, *_rhos(one, columns)))
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
@@ -263,7 +271,6 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
             if name in one:
                 parts = [_quantiles(one[name].values[each]) for each in (*classes, FAILURES)]
                 tables["fig7"].append((model.suite, model.model, title, *(cell for part in parts for cell in part)))
-    notes_of = list(found.left_out)
     measured = [record for record in loaded.records if _TILT in record.metrics]
     if not measured:
         notes_of.append("Table IV needs the orientation of objects at the end: --vla-metrics=object_turn, or all")
@@ -304,7 +311,7 @@ def _step_seconds(loaded: Loaded) -> list[Row]:
     papers = {entry.name: _group_of(alias) for entry in extensions.metrics().values() for alias in entry.aliases}
     models: dict[str, list[Record]] = {}
     for (model, _), some in by_model(loaded.records).items():
-        models.setdefault(model, []).extend(record for record in some if record.steps)
+        models.setdefault(model, []).extend(record for record in some if record.steps and is_counted(record))
     for model, records in models.items():
         seconds: dict[str, list[float]] = {}
         for record in records:

@@ -21,8 +21,9 @@ from pytest_vla.entries import PaperEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
-from pytest_vla.metrics.selection import by_model, unequal_protocols
+from pytest_vla.metrics.selection import by_model, given_text, is_counted, that_count, unequal_protocols
 from pytest_vla.plan.manifests import given_folders
+from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
     NONE,
@@ -338,7 +339,9 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
             paper_named(name)
         names = ", ".join(takes)
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
-    models, left_out = paper.leaderboard(loaded)
+    records, given = _measured(loaded.records)
+    models, further = paper.leaderboard(replace(loaded, records=tuple(records)))
+    left_out = [*given, *further]
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
@@ -355,36 +358,68 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
 def _comparable(loaded: Loaded) -> tuple[Loaded, list[str]]:
     """Return records whose models stay apart by digest and have the same cases of each suite, and notes on the others.
 
-    Elsewhere two versions of a policy have one name as long as no case was run by both.
+    A case that a model has is one with a success or a failure: an episode that broke off is in no rate. Cases without
+    a variation are compared by themselves, as a model may have run nothing else.
     """
+    records, found = _measured(loaded.records)
+    groups: dict[tuple[str, bool], dict[str, set[str]]] = {}
+    for (model, suite), some in by_model(records).items():
+        for record in filter(is_counted, some):
+            groups.setdefault((suite, bool(record.variation)), {}).setdefault(model, set()).add(record.case)
+    shared: dict[tuple[str, bool], set[str]] = {}
+    for (suite, is_varied), models in groups.items():
+        both = set.intersection(*models.values())
+        name = (
+            f"{suite}, {'with' if is_varied else 'without'} a variation" if (suite, not is_varied) in groups else suite
+        )
+        if not both:
+            found.append(f"{name}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
+        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
+            told = counted(len(both), "case")
+            found.append(
+                f"{name}: models are compared on the {told} that all of them have; left out: {_of_models(others)}. "
+                "Name the runs to leave a model out"
+            )
+            shared[suite, is_varied] = both
+    kept = (
+        each
+        for each in records
+        if not is_counted(each) or each.case in shared.get((each.suite, bool(each.variation)), (each.case,))
+    )
+    return replace(loaded, records=tuple(kept)), found
+
+
+def _measured(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """Return records without given cases, which were chosen, with names that tell versions apart; and notes.
+
+    The notes are on given cases, and on episodes that broke off.
+
+    A policy's name has its digest if there are several. Elsewhere two versions of a policy have one name as long as no
+    case was run by both.
+    """
+    left_out = [text for text in [given_text(records)] if text]
+    records = [record for record in records if not record.is_given]
     digests: dict[str, set[str]] = {}
-    for record in loaded.records:
+    for record in records:
         if record.policy_digest:
             digests.setdefault(record.policy, set()).add(record.policy_digest)
     records = [
         replace(record, policy=f"{record.policy} (policy {record.policy_digest[:8]})")
         if record.policy_digest and len(digests[record.policy]) > 1
         else record
-        for record in loaded.records
+        for record in records
     ]
-    suites: dict[str, dict[str, set[str]]] = {}
+    broken: dict[str, dict[str, int]] = {}
     for (model, suite), some in by_model(records).items():
-        suites.setdefault(suite, {})[model] = {record.case for record in some}
-    found, shared = [], {}
-    for suite, models in suites.items():
-        both = set.intersection(*models.values())
-        if not both:
-            found.append(f"{suite}: no case was run with all of {counted(len(models), 'model')}: each row has its own")
-        elif others := {model: len(cases - both) for model, cases in models.items() if cases - both}:
-            left = ", ".join(f"{number} of {model}" for model, number in others.items())
-            told = counted(len(both), "case")
-            found.append(
-                f"{suite}: models are compared on the {told} that all of them have; left out: {left}. Name the runs to "
-                "leave a model out"
-            )
-            shared[suite] = both
-    kept = (each for each in records if each.case in shared.get(each.suite, (each.case,)))
-    return replace(loaded, records=tuple(kept)), found
+        if number := sum(not is_counted(record) for record in that_count(some).records):
+            broken.setdefault(suite, {})[model] = number
+    for suite, numbers in broken.items():
+        left_out.append(f"{suite}: {_of_models(numbers)} had errors or could not be measured: in no rate")
+    return records, left_out
+
+
+def _of_models(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} of {model}" for model, number in numbers.items())
 
 
 @dataclass(frozen=True)
@@ -502,13 +537,18 @@ def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:
 
 
 def _crossings(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterator[str]:
-    """Yield the pairs of a figure's lines that change their order, and between which columns."""
+    """Yield the pairs of a figure's lines that change their order, and between which columns.
+
+    Only models are compared: lines that differ in their last name alone.
+    """
     if table.draw != "lines":
         return
     columns = table.drawn or table.columns[table.names :]
     places = [table.columns.index(column) for column in columns]
-    lines = [(", ".join(map(str, row[: table.names])), [_number(row[place]) for place in places]) for _, row in rows]
+    lines = [(tuple(map(str, row[: table.names])), [_number(row[place]) for place in places]) for _, row in rows]
     for (one, mine), (other, others) in combinations(lines, 2):
+        if one[:-1] != other[:-1]:
+            continue
         apart = [
             (column, first - second)
             for column, first, second in zip(columns, mine, others, strict=True)
@@ -516,7 +556,7 @@ def _crossings(table: PublishedTable, rows: Sequence[tuple[str, Row]]) -> Iterat
         ]
         for (before, least), (after, most) in pairwise(apart):
             if (least < 0) != (most < 0):
-                yield f"{one} and {other} between {before} and {after}"
+                yield f"{', '.join(one)} and {', '.join(other)} between {before} and {after}"
 
 
 def _plain(cell: Cell) -> Cell:

@@ -906,7 +906,9 @@ def _other_task(
         return None
     # Chosen by the first questions of each demonstration and judged by the others: the best of many texts is best by
     # luck, too.
-    begins = [max(len(each.rows) // 4, 2) for each in search.windows]
+    begins = [max(min(max(len(each.rows) // 4, 2), len(each.rows) - 1), 1) for each in search.windows]
+    if all(count >= len(each.rows) for count, each in zip(begins, search.windows, strict=True)):
+        return None
     windows = [
         replace(each, rows=each.rows[:count], shown=each.shown[:count])
         for each, count in zip(search.windows, begins, strict=True)

@@ -493,6 +493,7 @@ class Labels:
         metrics: each further number of the episodes.
         left_out: what is in no number, and why.
         by_task: successes with a label, by task and class.
+        successes: with or without a label, by task; those of all tasks.
     """
 
     model: str
@@ -504,6 +505,7 @@ class Labels:
     metrics: tuple[Labelled, ...]
     left_out: tuple[str, ...]
     by_task: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    successes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -569,10 +571,12 @@ def label_report(
             task: _by_class(label for episode, label in told.items() if by_episode[episode].task_key == task)
             for task in sorted(tasks)
         }
+        successes = Counter(record.task_key for record in by_episode.values() if record.outcome == "success")
         disagreed = sum(label is None for label in told.values())
         found.append(
             Labels(
-                model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out, by_task
+                *(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out),
+                *(by_task, successes),
             )
         )
     return LabelReport(tuple(found), tuple(_left_out(labels, used, records)), sign)

@@ -7,7 +7,7 @@ keep a case finite that all models solve, or none does. Counts of models that fa
 ran, and treat a case that only the best model fails as one that only the worst fails.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,13 +51,13 @@ class ItemResponse:
 
 
 def item_response(
-    outcomes: "Mapping[tuple[str, Hashable], float]", *, with_discrimination: bool = False
+    outcomes: "Mapping[tuple[str, Hashable], Sequence[float]]", *, with_discrimination: bool = False
 ) -> ItemResponse:
     """Fit the one-parameter model, or the two-parameter model.
 
     Args:
-        outcomes: by model and case 1 for a success and 0 for a failure, or a mean of several; cases that a model has
-            not run are missing.
+        outcomes: by model and case 1 for each success and 0 for each failure, one or more; cases that a model has not
+            run are missing.
         with_discrimination: whether each case has a discrimination of its own.
 
     Raises:
@@ -67,46 +67,49 @@ def item_response(
     cases = tuple(dict.fromkeys(case for _, case in outcomes))
     if len(models) < FEWEST_MODELS:
         raise VlaError(f"difficulty needs the outcomes of {FEWEST_MODELS} models or more, found {len(models)}")
-    done = np.full((len(models), len(cases)), np.nan)
+    done, ran = np.zeros((2, len(models), len(cases)))
     rows, columns = ({name: place for place, name in enumerate(names)} for names in (models, cases))
-    for (model, case), outcome in outcomes.items():
-        done[rows[model], columns[case]] = outcome
-    known = ~np.isnan(done)
-    ability, difficulty, log_slope = _fitted(np.where(known, done, 0.0), known, with_discrimination)
+    for (model, case), some in outcomes.items():
+        done[rows[model], columns[case]], ran[rows[model], columns[case]] = sum(some), len(some)
+    ability, difficulty, log_slope = _fitted(done, ran, with_discrimination)
     slope = np.exp(log_slope)
     chance = _chances(ability, difficulty, slope)
-    weight = np.where(known, chance * (1 - chance), 0.0)
+    weight = ran * chance * (1 - chance)
     ability_error = 1 / np.sqrt((weight * slope**2).sum(1) + ABILITY_SPREAD**-2)
     difficulty_error = 1 / np.sqrt((weight * slope**2).sum(0) + DIFFICULTY_SPREAD**-2)
-    likelihood = np.where(known, done * np.log(chance) + (1 - done) * np.log1p(-chance), 0.0).sum()
+    likelihood = (done * np.log(chance) + (ran - done) * np.log1p(-chance)).sum()
     return ItemResponse(
         {str(name): each for name, each in _by_name(models, ability, ability_error).items()},
         _by_name(cases, difficulty, difficulty_error),
         dict(zip(cases, slope.tolist(), strict=True)),
         float(likelihood),
-        int(known.sum()),
+        int(ran.sum()),
     )
 
 
-def _fitted(done: Array, known: NDArray[np.bool_], with_discrimination: bool) -> tuple[Array, Array, Array]:
+def _fitted(done: Array, ran: Array, with_discrimination: bool) -> tuple[Array, Array, Array]:
     """Return abilities, difficulties and logarithms of discriminations: each improved in turn, by Newton's steps."""
     ability, difficulty, log_slope = np.zeros(len(done)), np.zeros(done.shape[1]), np.zeros(done.shape[1])
     for _ in range(_ROUNDS):
         before = np.concatenate([ability, difficulty, log_slope])
         slope = np.exp(log_slope)
-        off, weight = _residuals(done, known, ability, difficulty, slope)
+        off, weight = _residuals(done, ran, ability, difficulty, slope)
         ability = ability + _step(
             (off * slope).sum(1) - ability * ABILITY_SPREAD**-2, (weight * slope**2).sum(1) + ABILITY_SPREAD**-2
         )
-        shift = ability.mean()
+        # Outcomes only say how far abilities and difficulties are apart. The priors say where both are: were abilities
+        # held at a mean of 0 here, the difficulties' prior would take a case for harder than it is where most succeed.
+        shift = (ability.sum() * ABILITY_SPREAD**-2 + difficulty.sum() * DIFFICULTY_SPREAD**-2) / (
+            len(ability) * ABILITY_SPREAD**-2 + len(difficulty) * DIFFICULTY_SPREAD**-2
+        )
         ability, difficulty = ability - shift, difficulty - shift
-        off, weight = _residuals(done, known, ability, difficulty, slope)
+        off, weight = _residuals(done, ran, ability, difficulty, slope)
         difficulty = difficulty + _step(
             -(off * slope).sum(0) - difficulty * DIFFICULTY_SPREAD**-2,
             (weight * slope**2).sum(0) + DIFFICULTY_SPREAD**-2,
         )
         if with_discrimination:
-            off, weight = _residuals(done, known, ability, difficulty, slope)
+            off, weight = _residuals(done, ran, ability, difficulty, slope)
             apart = slope * (ability[:, None] - difficulty)
             log_slope = log_slope + _step(
                 (off * apart).sum(0) - log_slope * LOG_DISCRIMINATION_SPREAD**-2,
@@ -114,7 +117,8 @@ def _fitted(done: Array, known: NDArray[np.bool_], with_discrimination: bool) ->
             )
         if np.abs(np.concatenate([ability, difficulty, log_slope]) - before).max() < _CLOSE:
             break
-    return ability, difficulty, log_slope
+    mean = ability.mean()
+    return ability - mean, difficulty - mean, log_slope
 
 
 def _step(gradient: Array, curvature: Array) -> Array:
@@ -122,11 +126,9 @@ def _step(gradient: Array, curvature: Array) -> Array:
     return np.clip(gradient / curvature, -1.0, 1.0)
 
 
-def _residuals(
-    done: Array, known: NDArray[np.bool_], ability: Array, difficulty: Array, slope: Array
-) -> tuple[Array, Array]:
+def _residuals(done: Array, ran: Array, ability: Array, difficulty: Array, slope: Array) -> tuple[Array, Array]:
     chance = _chances(ability, difficulty, slope)
-    return np.where(known, done - chance, 0.0), np.where(known, chance * (1 - chance), 0.0)
+    return done - ran * chance, ran * chance * (1 - chance)
 
 
 def _chances(ability: Array, difficulty: Array, slope: Array) -> Array:
@@ -139,11 +141,11 @@ def _by_name(names: "tuple[Hashable, ...]", values: Array, errors: Array) -> "di
     return {name: (float(value), float(error)) for name, value, error in zip(names, values, errors, strict=True)}
 
 
-def own_level(failed: int, models: int) -> int:
+def own_level(failed: float, models: int) -> int:
     """Return LIBERO-Plus's difficulty, L1 to L5, from one's own models: 1 and how many of them failed, out of four.
 
     Args:
-        failed: how many models failed.
+        failed: how many models failed; of one with several episodes, the share that failed.
         models: how many ran; with other numbers than four, the share is rounded to a quarter, a half upwards.
     """
     return 1 + int(4 * failed / models + 0.5)

@@ -15,7 +15,7 @@ from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measures import GatedMetric
 from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
 from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
-from pytest_vla.metrics.selection import by_model
+from pytest_vla.metrics.selection import by_model, is_counted
 from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
@@ -92,17 +92,34 @@ def comparison(records: Sequence[Record], command_of: CommandOf) -> PageSection 
 
 
 def _overview(sides: Sequence[Side]) -> PageBlock:
-    """Return the success of all sides in the cases that each of them has."""
+    """Return the success of all sides in the cases in which each of them succeeded or failed: benign and varied apart.
+
+    Probes and given cases are in no rate.
+    """
     places = [_by_case(side.records) for side in sides]
     shared = set.intersection(*(set(place) for place in places))
-    rows = []
-    for side, place in zip(sides, places, strict=True):
-        rate = success_rate(side.name, [place[key] for key in sorted(shared)], unit_of)
-        cells = (f"{rate.successes}/{rate.counted}", share_text(rate), interval_text(rate), left_out_text(rate))
-        rows.append((side.name, *cells, str(len(place) - len(shared))))
     head = ("model or run", "success", "rate", "95%, these tasks", "not in the rate", "cases that others lack")
-    caption = f"Success in {counted(len(shared), 'case')} that all {len(sides)} have; each is compared with the first"
-    return block_of("All", tables=(table_of(caption, head, rows),))
+    tables = []
+    for is_varied in (False, True):
+        rated = sorted(
+            key
+            for key in shared
+            if bool(places[0][key].variation) == is_varied and not any(place[key].in_no_rate for place in places)
+        )
+        keys = [key for key in rated if all(is_counted(place[key]) for place in places)]
+        if not keys and is_varied:
+            continue
+        rows = []
+        for side, place in zip(sides, places, strict=True):
+            rate = success_rate(side.name, [place[key] for key in keys], unit_of)
+            broken = left_out_text(success_rate(side.name, [place[key] for key in rated], unit_of))
+            cells = (f"{rate.successes}/{rate.counted}", share_text(rate), interval_text(rate), broken)
+            rows.append((side.name, *cells, str(len(place) - len(shared))))
+        told = counted(len(keys), "varied case" if is_varied else "case")
+        tables.append(
+            table_of(f"Success in {told} that all {len(sides)} have; each is compared with the first", head, rows)
+        )
+    return block_of("All", tables=tuple(tables))
 
 
 def _compared(one: Side, other: Side, command_of: CommandOf, most: int) -> Iterator[PageBlock]:

@@ -193,8 +193,8 @@ def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:
     """Compute the tables for each model and protocol, in order of occurrence.
 
     Args:
-        records: from any runs, in the order of their ends; benign records and those of other suites are skipped.
-            `pytest_vla.metrics.selection.that_count` selects, under each protocol.
+        records: from any runs, in the order of their ends; benign records, given cases and those of other suites are
+            skipped. `pytest_vla.metrics.selection.that_count` selects, under each protocol.
     """
     return tuple(_rates(model, protocol, found) for (model, protocol), found in by_protocol(records).items())
 
@@ -204,7 +204,7 @@ def by_protocol(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]
     groups: dict[tuple[str, str], list[Record]] = {}
     for (model, _), some in by_model(records).items():
         for record in some:
-            if (protocol := protocol_of(record)) is not None:
+            if (protocol := protocol_of(record)) is not None and not record.is_given:
                 groups.setdefault((model, protocol), []).append(record)
     return groups
 
@@ -571,8 +571,14 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
         "sub-dimensions": _sub_dimension_rows(models),
         "fig11": list(_action_rows(loaded, models)) if options.table in (None, "fig11") else [],
     }
-    difficulty, notes_of_difficulty = difficulty_rows(models)
-    return tables | further | difficulty, left_out + notes_of_difficulty
+    # An entry is another one under another protocol.
+    for protocol in dict.fromkeys(protocol for _, protocol in by_protocol(loaded.records)):
+        of_protocol = {model: some for model, some in models.items() if some and protocol_of(some[0][0]) == protocol}
+        difficulty, notes_of_difficulty = difficulty_rows(of_protocol, protocol)
+        for name, rows in difficulty.items():
+            further.setdefault(name, []).extend(rows)
+        left_out += notes_of_difficulty
+    return tables | further, left_out
 
 
 def _printed_weights() -> dict[tuple[str, str], float]:
@@ -661,16 +667,22 @@ def _action_rows(loaded: Loaded, models: Entries) -> Iterator[Row]:
             yield from ((dimension, model, name, *row) for name, row in zip(_COMPONENTS, shares.tolist(), strict=True))
 
 
-def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
-    """Return difficulty by dimension and by entry, ability by model, and notes; nothing for a single model."""
-    outcomes: dict[tuple[str, Hashable], float] = {}
+def difficulty_rows(models: Entries, protocol: str = "") -> tuple[dict[str, list[Row]], list[str]]:
+    """Return difficulty by dimension and by entry, ability by model, and notes; nothing for a single model.
+
+    Args:
+        models: all under one protocol.
+        protocol: which; dimensions are named after upstream's.
+    """
+    outcomes: dict[tuple[str, Hashable], list[float]] = {}
     published: dict[Hashable, int | None] = {}
     dimensions: dict[Hashable, str] = {}
     for model, some in models.items():
         for record, task in some:
             if is_counted(record):
-                outcomes[model, task.name] = float(record.outcome == "success")
-                published[task.name], dimensions[task.name] = record.variation.get("level"), task.dimension
+                outcomes.setdefault((model, task.name), []).append(float(record.outcome == "success"))
+                published[task.name] = record.variation.get("level")
+                dimensions[task.name] = task.dimension
     names = list(dict.fromkeys(model for model, _ in outcomes))
     if len(names) < FEWEST_MODELS:
         return {}, []
@@ -680,17 +692,20 @@ def difficulty_rows(models: Entries) -> tuple[dict[str, list[Row]], list[str]]:
     items: list[Row] = []
     levels: dict[str, list[tuple[int, int | None, float]]] = {}
     for name, (difficulty, error) in one.difficulties.items():
-        known = [outcomes[model, name] for model in names if (model, name) in outcomes]
-        level = own_level(known.count(0.0), len(known)) if len(known) == len(names) else None
+        known = [fmean(outcomes[model, name]) for model in names if (model, name) in outcomes]
+        level = own_level(len(known) - fsum(known), len(known)) if len(known) == len(names) else None
         second = (None, None) if two is None else (two.difficulties[name][0], two.discriminations[name])
         items.append(
-            (str(name), dimensions[name], len(known), level, published[name], _with_error(difficulty, error), *second)
+            (
+                *(str(name), _named(dimensions[name], protocol), len(known), level, published[name]),
+                *(_with_error(difficulty, error), *second),
+            )
         )
         if level is not None:
             levels.setdefault(dimensions[name], []).append((level, published[name], difficulty))
     by_dimension: list[Row] = [
         (
-            dimension,
+            _named(dimension, protocol),
             len(some),
             *(sum(level == each for level, _, _ in some) for each in range(1, 6)),
             fmean(level for level, _, _ in some),
@@ -714,6 +729,7 @@ def _with_error(value: float, error: float) -> GroundingEstimate:
 
 
 def _named(model: str, protocol: str) -> str:
+    """Return the name of a model, or a dimension, under a protocol."""
     return f"{model} ({protocol})" if protocol == UPSTREAM else model
 
 

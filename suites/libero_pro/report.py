@@ -138,7 +138,9 @@ def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
     models: dict[str, list[tuple[str, tuple[Record, ...], tuple[str, ...]]]] = {}
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        ours = tuple(record for record in selected.records if not record.variation or is_ours(record))
+        ours = tuple(
+            record for record in selected.records if (not record.variation or is_ours(record)) and not record.is_given
+        )
         if any(record.variation for record in ours):
             models.setdefault(model, []).append((suite, ours, selected.left_out))
     return tuple(_table(model, suites) for model, suites in models.items())
@@ -432,7 +434,8 @@ def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str
     for each in make_pro(loaded):
         model = each.table.model
         left_out += [f"{model}: {text}" for text in each.left_out]
-        known = [rate for row in each.table.suites for name in COLUMNS if (rate := row.rates[name]) and rate.counted]
+        listed = [row for row in each.table.suites if row.name in _SUITES]
+        known = [rate for row in listed for name in COLUMNS if (rate := row.rates[name]) and rate.counted]
         for row in each.table.suites:
             tables["2-5"].append((row.name, model, *(_share(row.rates[name]) for name in (ORIGINAL, *COLUMNS))))
         if len(known) == len(COLUMNS) * len(_SUITES):

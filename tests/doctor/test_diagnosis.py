@@ -312,6 +312,35 @@ def test_a_gripper_is_mended_before_the_evaluator_converts_it() -> None:
     assert found.findings[0].lines[0] in "\n".join(found.proposal.lines)
 
 
+class _Shifted(KnowingPolicy):
+    """Hears the instruction of the next task, however it is worded, and does little but what it hears."""
+
+    def begin(self, episode: Episode) -> str:
+        texts = [each.instruction for each in WINDOWS]
+        found = next(n for n, each in enumerate(texts) if each in episode.instruction.lower().replace("_", " "))
+        return texts[(found + 1) % len(texts)]
+
+    def _features(self, seen: Any, instruction: str) -> Any:
+        features = super()._features(seen, instruction)
+        features[-len(self._words) :] *= 8
+        return features
+
+
+@pytest.mark.parametrize("questions", [1, 2, 4])
+def test_another_tasks_instruction_is_found_by_few_questions(questions: int) -> None:
+    """Those by which it is chosen do not judge it: of two one is left, of one none."""
+    windows = [replace(each, rows=each.rows[:questions], shown=each.shown[:questions]) for each in WINDOWS]
+    found = diagnose_windows(
+        _Shifted(WINDOWS),
+        windows,
+        STRIDE,
+        reads=_Shifted.reads,
+        has_language=True,
+        generator=np.random.default_rng(0),
+    )
+    assert ("VLA-D031" in codes_of(found)) == (questions > 1)
+
+
 def test_a_certain_finding_goes_before_one_that_gains_more() -> None:
     made = {sure: DoctorFinding("VLA-D010", sure, "", sure) for sure in ("possible", "likely", "certain")}
     ranked = [(0.3, made["possible"]), (0.2, made["likely"]), (0.1, made["certain"])]

@@ -318,6 +318,11 @@ def test_vla_arenas_leaderboard(capsys: pytest.CaptureFixture[str]) -> None:
     write([dataclasses.replace(each, policy="other") for each in records], run="other")
     with pytest.raises(VlaError, match=r"my-vla-7b\.json, other\.json"):
         report("--paper=vla-arena", "--format=leaderboard")
+    digests = {"vla_arena_hazard_avoidance": "a" * 64, "vla_arena_long_horizon": "b" * 64}
+    write([dataclasses.replace(each, policy="v", policy_digest=digests.get(each.suite)) for each in records], run="v")
+    report("v", "--paper=vla-arena", "--format=leaderboard", "-o", "results")
+    files = [json.loads(file.read_text()) for file in sorted(Path("results").glob("v-policy-*"))]
+    assert [[task["name"] for task in file["tasks"]] for file in files] == [["HazardAvoidance"], ["LongHorizon"]]
     for words in ([], ["--paper=libero-plus"]):
         with pytest.raises(VlaError, match="requires the --paper of a leaderboard that takes files: vla-arena"):
             report(*words, "--format=leaderboard")
@@ -330,13 +335,13 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [
         varied(
             "",
-            seed < 9,
+            "error" if seed == 14 else seed < 9 or seed == 13,
             seed=seed,
             digest=f"d{seed}",
             # Of those that end upright, a lower class has a larger metric; of the others, a smaller one.
             metrics={"action_position_instability": 10.0 - seed, "object_turn.tilt": 40.0 * (seed == 8)},
         )
-        for seed in range(13)
+        for seed in range(15)
     ]
     write(episodes)
     with pytest.raises(VlaError, match="--labels=FILE"):
@@ -345,7 +350,9 @@ def test_vla_uqs_tables(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{one.case},{label},me,{one.digest},a-run" for one, label in zip(episodes, classes, strict=False)]
     Path("labels.csv").write_text("case,label,by,digest,run\n" + "\n".join(rows))
     tables = own(capsys, "--paper=vla-uq", "--labels=labels.csv")
-    assert tables["II"] == [[episodes[0].task_key, "random", 9, 3, 3, 3]]
+    assert tables["II"] == [[episodes[0].task_key, "random", 10, 3, 3, 3]], "one success has no label"
+    report("--paper=vla-uq", "--labels=labels.csv", "--table=II")
+    assert "1 of the 10 episodes that succeeded are in no class" in " ".join(capsys.readouterr().out.split())
     assert tables["IV"][0][2 + 4] == pytest.approx(stats.spearmanr([1] * 3 + [2] * 3 + [3] * 2, range(8)).statistic), (
         "without the success whose object ended tilted"
     )
@@ -372,7 +379,8 @@ def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
         )
         for seed in range(3)
     ]
-    write([*records, varied("", True, seed=3)])
+    hung = dataclasses.replace(varied("", "error", seed=4), steps=1, timings=records[0].timings)
+    write([*records, varied("", True, seed=3), hung])
     mean, deviation = own(capsys, "--paper=vla-uq", "--table=VIII")["VIII"]
     assert mean == ["random", "mean", pytest.approx(0.11), None, pytest.approx(0.003), None, None, None, None]
     assert deviation[2:5] == [pytest.approx(0.01), None, pytest.approx(0.0)]
@@ -589,6 +597,54 @@ def test_models_are_compared_on_the_cases_that_all_have(capsys: pytest.CaptureFi
     report(*words)
     said = " ".join(capsys.readouterr().out.split())
     assert "compared on the 4 cases that all of them have; left out: 2 of one, 1 of three" in said
+
+
+def test_a_case_on_which_one_model_broke_off_is_no_shared_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second of six, which succeeded: beside it the others' rate would be over other cases."""
+    for policy, place in (("one", None), ("two", 1)):
+        some = [dataclasses.replace(each, policy=policy) for each in stove("one")[:6]]
+        if place is not None:
+            some[place] = dataclasses.replace(some[place], outcome="error", reason="policy-raised")
+        write(some, run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--table=3")
+    rates = {row[0]: row[1] for row in own(capsys, *words)["3"]}
+    assert rates["one"] == rates["two"]
+    report(*words)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "libero_para: 1 of two had errors or could not be measured: in no rate" in said
+    assert "compared on the 5 cases that all of them have; left out: 1 of one" in said
+
+
+def test_a_model_without_variations_takes_none_from_others(capsys: pytest.CaptureFixture[str]) -> None:
+    labels = ("", "pro.swap", "pro.task")
+    write([record(label, seed, "success", policy="whole") for label in labels for seed in range(3)], run="whole")
+    write([record("", seed, "failure", policy="smoke") for seed in range(2)], run="smoke")
+    (row,) = own(capsys, "--paper=libero-pro", "--table=2-5")["2-5"]
+    assert row[:3] + row[4:5] + row[6:7] == ["libero_goal", "whole", 1.0, 1.0, 1.0]
+    report("--paper=libero-pro", "--table=2-5")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "libero_goal, without a variation: models are compared on the 2 cases" in said
+
+
+def test_chosen_cases_count_in_no_papers_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    touching = model_that_touches()
+    chosen = [dataclasses.replace(each, outcome="failure", given=number < 9) for number, each in enumerate(touching)]
+    write([each if each.given else touching[number] for number, each in enumerate(chosen)])
+    (row,) = own(capsys, "--paper=vla-arena", "--table=1")["1"]
+    assert row[2] == pytest.approx(sum(number % 5 != 4 for number in range(9, 18)) / 9), "L0, of which nine are given"
+    report("--paper=vla-arena", "--table=1")
+    assert "9 given cases (--vla-cases)" in " ".join(capsys.readouterr().out.split())
+    write(
+        [record(label, seed, "success", given=seed > 0) for label in ("", "pro.swap") for seed in range(3)], run="pro"
+    )
+    report("pro", "--format=json", "--section=libero_pro")
+    (model,) = json.loads(capsys.readouterr().out)["libero_pro"]
+    assert [model["suites"][0]["columns"][name]["n"] for name in ("Ori", "Pos")] == [1, 1]
+    some = [episode(f"{STOVE}_{PLAIN}_noise_{number}", True, given=number > 1) for number in (1, 2)]
+    write(some, run="plus")
+    report("plus", "--format=json", "--section=libero_plus")
+    (model,) = json.loads(capsys.readouterr().out)["libero_plus"]
+    assert model["dimensions"]["noise"]["n"] == 1
 
 
 def test_versions_of_a_policy_stay_apart_even_without_a_case_in_common(capsys: pytest.CaptureFixture[str]) -> None:

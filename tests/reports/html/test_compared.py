@@ -41,3 +41,24 @@ def test_any_number_of_runs_is_compared_with_the_first(tmp_path: Path, monkeypat
         row = text.partition("Success in 4 cases")[2].partition(f">{name}<")[2].partition("</tr>")[0]
         assert f">{success}<" in row
         assert f">{lacking}<" in row
+
+
+def test_models_are_compared_where_all_of_them_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+    for day, name in enumerate(("aaaa", "bbbb", "cccc")):
+        outcomes = ["success", "error" if day else "success", "failure", "success"]
+        records = [
+            varied(
+                label, each, seed=seed, policy=name, given=seed == 3, started=f"2026-01-0{day + 1}T00:00:0{seed}+00:00"
+            )
+            for label in ("", "camera.orbit-L1")
+            for seed, each in enumerate(outcomes)
+        ]
+        write(records, f"2026010{day + 1}-000000-{name}")
+    page("--pictures=0")
+    text = " ".join(Path("report.html").read_text().split())
+    for kind in ("", "varied "):
+        table = text.partition(f"Success in 2 {kind}cases that all 3 have")[2].partition("</table>")[0]
+        assert table.count(">1/2<") == 3, "neither the case in which two broke off, nor the one that was chosen"
+        assert table.count("1 error") == 2

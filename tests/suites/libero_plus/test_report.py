@@ -191,6 +191,26 @@ def test_an_entry_that_some_models_have_not_run_has_no_level() -> None:
     assert difficulty_rows({"a": models["a"]}) == ({}, [])
 
 
+def test_all_episodes_of_an_entry_make_its_difficulty() -> None:
+    name = f"{STOVE}_{PLAIN}_noise_11"
+    models = {
+        model: [(episode(name, success), parse_name(name)) for success in some]
+        for model, some in (("a", (False, False, False, True)), ("b", (True,)))
+    }
+    (row,) = difficulty_rows(models)[0]["entries"]
+    assert row[2:4] == (2, 3), "of the last one alone it would be L1"
+
+
+def test_an_entry_under_another_protocol_is_another_one(capsys: pytest.CaptureFixture[str]) -> None:
+    made = [
+        episode(f"{STOVE}_{PLAIN}_noise_11", policy == "a", protocol=protocol, policy=policy)
+        for policy, protocol in (("a", "paper"), ("b", "paper"), ("a", "upstream"))
+    ]
+    write(made)
+    found = rows_of(capsys, "--table=entries")["entries"]
+    assert [row[1:4] for row in found] == [["noise", 2, 3]], "of one model alone under upstream's: none"
+
+
 def test_actions_are_counted_in_bins(capsys: pytest.CaptureFixture[str]) -> None:
     actions = np.zeros((9, 7))
     actions[:, 0], actions[:3, 6], actions[3:, 6] = -0.95, -1.0, 1.5
