@@ -281,6 +281,29 @@ def tables_named(name: str, text: str | None, known: Mapping[str, PublishedTable
     return found
 
 
+def chosen_tables(name: str, table: str | None) -> tuple[PaperEntry, Paper, list[PublishedTable]]:
+    """Return a paper and those of its tables that are asked for, before records are read.
+
+    Raises:
+        VlaError: there is no such paper or table, or records of episodes cannot make it.
+    """
+    entry, paper = paper_named(name)
+    if paper.rows is None:
+        raise VlaError(
+            f"--paper={name}: no table of it is about a policy's episodes. Use `pytest-vla reproduce {name}`"
+        )
+    tables = tables_named(f"--paper={name}", table, paper.published.tables)
+    if table is not None and all(each.missing for each in tables):
+        raise VlaError(f"{tables[0].label} of {name} is not available: {tables[0].missing}")
+    return entry, paper, tables
+
+
+def run_lines(tables: Sequence[PublishedTable]) -> str:
+    """Return the lines that name the commands whose episodes make these tables."""
+    run = dict.fromkeys(each.run for each in tables if not each.missing)
+    return "\n".join(["Run its episodes:", *(f"  {each}" for each in run)])
+
+
 # Tables of records, beside what is printed.
 
 
@@ -293,21 +316,14 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     name = getattr(options, "paper", None)
     if name is None:
         return None
-    entry, paper = paper_named(name)
-    if paper.rows is None:
-        raise VlaError(
-            f"--paper={name}: no table of it is about a policy's episodes. Use `pytest-vla reproduce {name}`"
-        )
-    tables = tables_named(f"--paper={name}", options.table, paper.published.tables)
-    if options.table is not None and all(each.missing for each in tables):
-        raise VlaError(f"{tables[0].label} of {name} is not available: {tables[0].missing}")
+    entry, paper, tables = chosen_tables(name, options.table)
+    assert paper.rows is not None
     loaded, unequal = _comparable(loaded)
     rows, further = paper.rows(loaded, options)
     left_out = [*unequal, *further, *unequal_protocols(loaded.records)]
     if not any(rows.get(each.name) for each in tables):
         what = "its tables" if options.table is None else tables[0].label
-        run = dict.fromkeys(each.run for each in tables if not each.missing)
-        lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
+        lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
     made = [
         Made(table, _joined(table, rows.get(table.name, ())), list(map(tuple, rows.get(table.name + POINTS, ()))))

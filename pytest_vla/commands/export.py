@@ -184,11 +184,14 @@ def _played(options: argparse.Namespace) -> str:
             raise VlaError(f"--vary plays the episodes of one run, and {options.which} names {len(runs)}")
         (run,), folder = runs, store.results / runs[0].name
         done = [r for r in store.records(run.name) if r.outcome == "success" and not r.variation and r.arrays]
+        before = {each.name for each in store.runs()}
     if not done:
         raise VlaError(f"--vary: run {run.name} has no unvaried success whose actions could be played")
-    names = {name: dict.fromkeys(map(str, each)) for name, each in (
-        ("suite", (r.suite for r in done)), ("tasks", (r.task_key for r in done)), ("seeds", (r.seed for r in done))
-    )}  # fmt: skip
+    names = {
+        "suite": dict.fromkeys(each.suite for each in done),
+        "tasks": dict.fromkeys(each.task_key for each in done),
+        "seeds": dict.fromkeys(str(each.seed) for each in done),
+    }
     data = options.data or run.invocation.get("settings", {}).get("data")
     command = [
         *(f"--vla-{name}={','.join(some)}" for name, some in names.items()),
@@ -203,7 +206,10 @@ def _played(options: argparse.Namespace) -> str:
     if ended not in (0, 1):
         raise VlaError(f"--vary: pytest exited with code {ended}; see its output above")
     with open_store(options.results, create=False) as store:
-        return store.runs()[0].name
+        made = [each for each in store.runs() if each.name not in before]
+    if len(made) != 1:
+        raise VlaError(f"--vary: expected one new run in {options.results}, found {len(made)}: run it again")
+    return made[0].name
 
 
 def _write_dataset(

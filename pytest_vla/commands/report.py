@@ -246,9 +246,9 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"{needs} requires --paper")
     format = format_of(options.format, options.output)
     if options.paper is not None:
-        from pytest_vla.reports.papers import paper_named
+        from pytest_vla.reports.papers import chosen_tables, run_lines
 
-        paper_named(options.paper)  # before the records are read, which may take long or find none
+        tables = chosen_tables(options.paper, options.table)[2]  # before the records are read, which may take long
     if format == "png":
         check_matplotlib()
     for name in ("pictures", "videos"):
@@ -259,7 +259,12 @@ def run(options: argparse.Namespace) -> None:
         from pytest_vla.run.project import typed_model
 
         check_model(typed_model(options.vla_model, options.vla_device))
-    loaded = load(options.which, options.results)
+    try:
+        loaded = load(options.which, options.results)
+    except VlaError as error:
+        if options.paper is None or options.which:
+            raise
+        raise VlaError(f"{error}\n{run_lines(tables)}") from error
     if format == "leaderboard":
         _write_leaderboard(loaded, options)
         return

@@ -844,7 +844,7 @@ _DEGRADATIONS: Sequence[tuple[str, str, str, Callable[[Array], Array]]] = (
     ),
     (
         "VLA-D016",
-        "pictures lose their detail on their way: they are made smaller to an eighth, or less, and enlarged again",
+        "pictures lose their detail on their way: they are made smaller to about an eighth, and enlarged again",
         "check the size that pictures are rendered at, and each resize",
         _coarse,
     ),

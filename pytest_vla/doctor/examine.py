@@ -274,9 +274,9 @@ def asked_every(
 
     Rows as many as steps, but no fewer than four; unless the policy remembers and executes fewer, such as one that
     executes a chunk by itself, one action an answer. Such a one is asked as often as in a run. One that remembers from
-    chunk to chunk is not: tiny, which knows its last state, explains 0.64 of 16 demonstrations that are asked in eight
-    places each, and 0.80 of seven that are asked everywhere; but of the wirings planted in it 47 of 52 are named, and
-    42 of 50.
+    chunk to chunk is not: it knows less of demonstrations that it is asked along in eight places each, but of what is
+    planted in tiny, which knows its last state, more is named than along fewer that it is asked along everywhere
+    (`make doctor`).
 
     Raises:
         EpisodeError: the policy raises.

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import hypot
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,7 +11,7 @@ from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import Cause, cause_of
 from pytest_vla.fuzz.sampler import EVEN
 from pytest_vla.fuzz.shrink import Boundary, Outcome, Shrunk
-from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.statistics import difference_interval, wilson_interval
 from pytest_vla.scene.variation import Params
 
 RUN_SEEDS = 3
@@ -197,8 +196,6 @@ def base_text(seen: Searched) -> str:
 def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
     """Compute the failure rate of even scenes less the rate without any change, with a 95% interval.
 
-    Newcombe's hybrid score interval for two independent rates (Statistics in Medicine 17, 1998, method 10).
-
     Returns:
         None if either has no trials.
     """
@@ -206,9 +203,8 @@ def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
     if not number or not tried:
         return None
     rate, base = seen.failed / number, failed / tried
-    (low, high), (least, most) = wilson_interval(seen.failed, number), wilson_interval(failed, tried)
-    value = rate - base
-    return value, (value - hypot(rate - low, most - base), value + hypot(high - rate, base - least))
+    intervals = wilson_interval(seen.failed, number), wilson_interval(failed, tried)
+    return rate - base, difference_interval(rate, intervals[0], base, intervals[1])
 
 
 def aside_lines(seen: Searched) -> Iterator[str]:

@@ -35,6 +35,7 @@ from pytest_vla.metrics.pride import (
 )
 from pytest_vla.metrics.rates import is_plain, percents
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.statistics import difference_interval
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.counting import protocol_of
@@ -210,8 +211,7 @@ class ObjectGap:
     Attributes:
         preserved: object types `KEPT_OBJECTS`.
         paraphrased: the other object types.
-        difference: the first less the second, in points. Its interval combines the distances of both rates to the ends
-            of their intervals (Newcombe 1998, Statistics in Medicine 17, 873-890).
+        difference: the first less the second, in points, with `difference_interval`.
     """
 
     preserved: GroundingEstimate
@@ -350,10 +350,8 @@ def _gap_interval(one: GroundingEstimate, other: GroundingEstimate, which: str) 
     first, second = getattr(one, which), getattr(other, which)
     if first is None or second is None:
         return None
-    difference = one.value - other.value
-    below = sqrt((one.value - first[0]) ** 2 + (second[1] - other.value) ** 2)
-    above = sqrt((first[1] - one.value) ** 2 + (other.value - second[0]) ** 2)
-    return max(difference - below, -100.0), min(difference + above, 100.0)
+    low, high = difference_interval(one.value, first, other.value, second)
+    return max(low, -100.0), min(high, 100.0)
 
 
 def cell_correlation(cells: Sequence[tuple[float, float]]) -> CellCorrelation | None:

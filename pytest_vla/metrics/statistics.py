@@ -4,7 +4,7 @@ Intervals of success rates, which count starts as clusters, are in `pytest_vla.m
 """
 
 from collections.abc import Sequence
-from math import comb, erfc, sqrt
+from math import comb, erfc, hypot, sqrt
 from statistics import NormalDist
 
 
@@ -50,6 +50,25 @@ def score_interval(rate: float, trials: float, quantile: float) -> tuple[float, 
     low = 0.0 if rate <= 0.0 else (centre - half) / scale
     high = 1.0 if rate >= 1.0 else (centre + half) / scale
     return low, high
+
+
+def difference_interval(
+    one: float, interval: tuple[float, float], other: float, other_interval: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the interval of the difference of two independent rates, from the intervals of both.
+
+    Newcombe's hybrid score interval (1998, Statistics in Medicine 17, 873-890, method 10), with any intervals in place
+    of Wilson's. All are in one unit, such as shares or percent.
+
+    Args:
+        one: a rate.
+        interval: of it.
+        other: the rate that is subtracted.
+        other_interval: of that.
+    """
+    (low, high), (least, most) = interval, other_interval
+    value = one - other
+    return value - hypot(one - low, most - other), value + hypot(high - one, other - least)
 
 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:

@@ -6,12 +6,13 @@ at the first step at which the goal holds. An episode says nothing about budgets
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan, sqrt
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
 from pytest_vla.metrics.clustered import CONFIDENCE, Interval
 from pytest_vla.metrics.selection import is_counted
+from pytest_vla.metrics.statistics import difference_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.choices import END
 from pytest_vla.records.record import Record
@@ -203,8 +204,7 @@ class RateDifference:
 def rate_difference(measured: SuccessRate, published: float, interval: Interval | None) -> RateDifference | None:
     """Return the difference of a rate and a published number, or None if nothing was counted.
 
-    The interval is made of both rates' own: Newcombe's hybrid score interval (1998, Statistics in Medicine 17, 873-890,
-    method 10), with the clustered interval of the measured rate in place of Wilson's.
+    The interval is made of both rates' own, the measured one's clustered, by `difference_interval`.
 
     Args:
         measured: the rate, with its interval over these tasks.
@@ -216,10 +216,8 @@ def rate_difference(measured: SuccessRate, published: float, interval: Interval 
     value = measured.rate - published
     if measured.interval is None:
         return RateDifference(value, None, interval is not None)
-    (low, high), (least, most) = measured.interval, interval or (published, published)
-    below = sqrt((measured.rate - low) ** 2 + (most - published) ** 2)
-    above = sqrt((high - measured.rate) ** 2 + (published - least) ** 2)
-    return RateDifference(value, (max(value - below, -1.0), min(value + above, 1.0)), interval is not None)
+    low, high = difference_interval(measured.rate, measured.interval, published, interval or (published, published))
+    return RateDifference(value, (max(low, -1.0), min(high, 1.0)), interval is not None)
 
 
 WITHIN, BUDGET, DIFFERENT = "within-sampling", "explained-by-budget", "different"

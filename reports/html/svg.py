@@ -536,10 +536,11 @@ def density(values: Sequence[float], points: int = 41) -> tuple[NDArray[np.float
     """
     known = np.asarray(values, dtype=np.float64)
     at = np.linspace(known.min(), known.max(), points)
-    spread = float(known.std(ddof=1)) * len(known) ** -0.2
-    if not spread > 0:
+    if not known.std() > 0:
         return at, np.ones(points)
-    found = np.exp(-0.5 * ((at[:, None] - known) / spread) ** 2).sum(axis=1)
+    from scipy.stats import gaussian_kde
+
+    found = gaussian_kde(known)(at)
     return at, found / found.max()
 
 

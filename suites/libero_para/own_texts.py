@@ -284,6 +284,8 @@ def run(options: argparse.Namespace) -> None:
     cells = len({each.types for each in kept})
     by_rule = sum(each.by_rule for each in kept)
     output = options.output or options.file.with_name(f"{options.file.stem}-{'verified' if is_rated else 'sheet'}.csv")
+    if not is_rated and output.is_file() and any(each.answers for each in read_texts(output)):
+        raise VlaError(f"{output} has answers of raters, which would be lost. Name another sheet with -o FILE")
     with whole_file(output) as stream:
         stream.write(sheet_text(kept, is_rated).encode())
     print(f"{output}: {counted(len(kept), 'text')} in {cells} of 43 cells; types of {by_rule} found by rules")

@@ -102,6 +102,16 @@ def test_successes_are_played_under_variations_and_what_succeeds_is_exported(
     assert command[-3:] == ["-n", "2", "--vla-run-seed=1"]
 
 
+def test_only_the_run_that_was_played_is_exported(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pytest made no run, the newest one is another."""
+    monkeypatch.setattr(subprocess, "run", lambda command, check: subprocess.CompletedProcess(command, 1))
+    assert main(["export", RUN, FORMAT, "-o", "out", "--vary=camera.distance", "--pictures=none"]) == 1
+    assert "found 0" in capfd.readouterr().err
+    assert not Path("out").exists()
+
+
 def test_pytest_that_fails_leaves_no_folder(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

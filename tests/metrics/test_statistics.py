@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.statistics import median_interval, wilson_interval
+from pytest_vla.metrics.statistics import difference_interval, median_interval, wilson_interval
 
 COUNTS = st.integers(min_value=1, max_value=5000).flatmap(
     lambda n: st.tuples(st.integers(min_value=0, max_value=n), st.just(n))
@@ -69,3 +69,9 @@ def test_the_interval_of_a_median_by_hand() -> None:
     assert median_interval([3.0, -1, 2, 9, 4, 5]) == (-1, 9)
     # Of 20 the 6th and the 15th: Conover's table of the sign test.
     assert median_interval([float(n) for n in range(1, 21)]) == (6.0, 15.0)
+
+
+def test_the_interval_of_a_difference_is_newcombes() -> None:
+    """Method 10 of Newcombe 1998, Statistics in Medicine 17, 873-890, Table II: 56/70 less 48/80."""
+    low, high = difference_interval(56 / 70, wilson_interval(56, 70), 48 / 80, wilson_interval(48, 80))
+    assert (round(low, 4), round(high, 4)) == (0.0524, 0.3339)

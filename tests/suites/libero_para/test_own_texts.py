@@ -112,6 +112,17 @@ def test_answers_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "1 text of 4 without an answer of both raters, such as on line 4" in capsys.readouterr().err
 
 
+def test_answers_of_raters_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = texts(tmp_path)
+    assert main(["own-texts", str(file)]) == main(["own-texts", str(file)]) == 0
+    sheet = tmp_path / "texts-sheet.csv"
+    fill(sheet, *["yes yes yes yes"] * 4)
+    filled = sheet.read_text()
+    assert main(["own-texts", str(file)]) == 1
+    assert "-o FILE" in capsys.readouterr().err
+    assert sheet.read_text() == filled
+
+
 def test_rules_on_the_published_texts() -> None:
     found = load_published(published_csv()).rows
     for rule, name, decided, right in (
