@@ -163,7 +163,7 @@ KINDS = (
             levels=LEVELS,
             grades=grade.grades,
             uneven=grade.uneven,
-            anywhere=True,
+            needs=(),
         )
         for grade in _GRADES
     ),
