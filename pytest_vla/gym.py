@@ -18,7 +18,15 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene, Protocol, Task
-from pytest_vla.sim.own_models import MODEL_STATE, Observe, model_scene, mujoco_of, with_fields, observer, rebuild_renderer
+from pytest_vla.sim.own_models import (
+    MODEL_STATE,
+    Observe,
+    model_scene,
+    mujoco_of,
+    observer,
+    rebuild_renderer,
+    with_fields,
+)
 from pytest_vla.util.text import LAST_SEED
 from pytest_vla.util.warnings import describe
 
@@ -133,7 +141,7 @@ def suite(
         state: the vectors that form ``state``, in this order; empty for all.
         action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
             function, so that xdist's workers can import it.
-        packages: modules to import first, so that they register the environment.
+        packages: modules to import first, so that they register the environment; records name their versions.
         options: names and values for ``gymnasium.make``.
         title: the suite's title; its name by default.
         max_steps: control steps of an episode; by default the environment's own limit, or 300.
@@ -193,7 +201,15 @@ def suite(
         vectors=spaces.vectors,
     )
     found = tuple(
-        Task(name, key, index, each.instruction, protocol, world=made, scene=with_fields(made.title, spaces.scene, dict(each.scene)))
+        Task(
+            name,
+            key,
+            index,
+            each.instruction,
+            protocol,
+            world=made,
+            scene=with_fields(made.title, spaces.scene, dict(each.scene)),
+        )
         for index, (key, each) in enumerate(by_name.items())
     )
     return Suite(name, title or name, found, protocol, None if seeds is None else tuple(seeds))
@@ -287,7 +303,7 @@ class GymWorld:
         told |= {} if self._made.seeded else {"seeds": "ignored by the environment"}
         top = (entry or type(self._env.unwrapped).__module__).partition(".")[0].partition(":")[0]
         owners = importlib.metadata.packages_distributions().get(top, []) if top else []
-        return told | {owner: _version(owner) for owner in owners}
+        return told | {owner: _version(owner) for owner in (*owners, *self._made.packages) if owner != "pytest-vla"}
 
     def close(self) -> None:
         """Close the environment."""

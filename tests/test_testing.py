@@ -161,7 +161,7 @@ def _drawing(task: Task, params: Any) -> Edits:
             {"apply": lambda task, params: Edits(pictures=(lambda: lambda *seen: seen[0][:1],))},
             "expected .32, 48, 3. u",
         ),
-        ({"anywhere": False}, "anywhere=False"),
+        ({"needs": ("a camera",)}, "does not fit point/"),
         ({"sample": lambda draw: 1 / 0}, "sample raised ZeroDivisionError"),
         ({"levels": (), "parts": lambda: 3}, "parts raised|parts returned"),
     ],

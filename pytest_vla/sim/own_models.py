@@ -141,7 +141,7 @@ def model_scene(
 
 
 def with_fields(title: str, scene: MujocoScene | None, given: Mapping[str, Any]) -> MujocoScene | None:
-    """Return a scene with some fields as given in a conftest, by lists or tuples. Raises VlaError: it has no such field."""
+    """Return a scene with some fields as a conftest gives them. Raises VlaError if it has no such field."""
     known = [each.name for each in fields(MujocoScene)]
     if strange := next((name for name in given if name not in known), None):
         raise VlaError(f"{title}: scene has {strange!r}.{did_you_mean(strange, known)} Fields: {', '.join(known)}")

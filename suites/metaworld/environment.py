@@ -10,37 +10,36 @@ from gymnasium.spaces import Box, Dict
 from metaworld.policies import ENV_POLICY_MAP
 from numpy.typing import NDArray
 
-from pytest_vla.suites.metaworld.tasks import CAMERA
-
 # lerobot puts it here, after arXiv 2206.14244.
 _CAMERA_PLACE = (0.75, 0.075, 0.7)
 _TASK_SEED = 42
 
 
-class MetaWorld(gymnasium.Env[Any, Any]):
+class MetaWorld(gymnasium.Env):  # type: ignore[misc]
     """A task of Meta-World, by lerobot's protocol.
 
-    Seed s begins as lerobot's environment does after ``numpy.random.seed(s)``: Meta-World itself ignores seeds, and draws
-    where things stand from numpy's global generator. The generator is put back.
+    Seed s begins as lerobot's environment does after ``numpy.random.seed(s)``: Meta-World itself ignores seeds, and
+    draws where things stand from numpy's global generator. The generator is put back.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
     render_mode = "rgb_array"
-    camera_name = CAMERA
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, camera: str) -> None:
         benchmark = metaworld.MT1(task, seed=_TASK_SEED)
-        self.task_name = task
-        self._env: Any = benchmark.train_classes[task](render_mode="rgb_array", camera_name=CAMERA)
+        self.task_name, self.camera_name = task, camera
+        self._env: Any = benchmark.train_classes[task](render_mode="rgb_array", camera_name=camera)
         self._env.set_task(benchmark.train_tasks[0])
-        self._env.model.cam_pos[self._env.model.camera(CAMERA).id] = _CAMERA_PLACE
+        self._env.model.cam_pos[self._env.model.camera(camera).id] = _CAMERA_PLACE
         self._env.reset()
         # Otherwise nothing is drawn.
         self._env._freeze_rand_vec = False
         self.raw: NDArray[np.float64] = np.zeros(39)
         self.action_space = Box(-1.0, 1.0, (4,), np.float32)
         unbounded = {"low": -np.inf, "high": np.inf, "dtype": np.float64}
-        self.observation_space = Dict(agent_pos=Box(shape=(4,), **unbounded), robot0_eef_pos=Box(shape=(3,), **unbounded))
+        self.observation_space = Dict(
+            agent_pos=Box(shape=(4,), **unbounded), robot0_eef_pos=Box(shape=(3,), **unbounded)
+        )
 
     @property
     def model(self) -> Any:
@@ -61,12 +60,12 @@ class MetaWorld(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Mapping[str, NDArray[np.float64]], dict[str, Any]]:
         """Begin an episode."""
-        before = np.random.get_state()  # noqa: NPY002
+        before = np.random.get_state()
         try:
-            np.random.seed(seed)  # noqa: NPY002
+            np.random.seed(seed)
             self.raw, _ = self._env.reset(seed=seed)
         finally:
-            np.random.set_state(before)  # noqa: NPY002
+            np.random.set_state(before)
         return self._seen(), {"is_success": False}
 
     def step(

@@ -1,9 +1,9 @@
 """The tasks of Meta-World and the protocol by which lerobot evaluates them.
 
 Facts from lerobot 0.4's ``envs/metaworld.py`` and ``lerobot_eval``: the camera ``corner2`` at another place than
-Meta-World's, its pictures turned by 180 degrees, 480 by 480; the state is the first four numbers of the observation, the
-hand's place (m) and how far the gripper is open; an action has four numbers, the hand's motion and the gripper's effort;
-an episode ends at the first step with ``success``, or after 500.
+Meta-World's, its pictures turned by 180 degrees, 480 by 480; the state is the first four numbers of the observation,
+the hand's place (m) and how far the gripper is open; an action has four numbers, the hand's motion and the gripper's
+effort; an episode ends at the first step with ``success``, or after 500.
 """
 
 import tomllib
@@ -92,6 +92,7 @@ def _suite(name: str, tasks: tuple[str, ...]) -> Suite:
         state=("agent_pos",),
         max_steps=MAX_STEPS,
         image_size=(480, 480),
+        packages=("metaworld",),
         seeds=tuple(range(10)),
         scene=_SCENE,
         expert=expert,
@@ -108,10 +109,10 @@ def make(task: str, render_mode: str = "rgb_array") -> Any:
         from pytest_vla.suites.metaworld.environment import MetaWorld
     except ImportError as error:
         raise VlaError(
-            f"Meta-World cannot be imported ({describe(error)}): pip install 'pytest-vla[metaworld]', in an environment "
-            "without LIBERO's simulators, which need another MuJoCo"
+            f"Meta-World cannot be imported ({describe(error)}): pip install 'pytest-vla[metaworld]', in an "
+            "environment without LIBERO's simulators, which need another MuJoCo"
         ) from error
-    return MetaWorld(task)
+    return MetaWorld(task, CAMERA)
 
 
 def expert(env: Any) -> Any:

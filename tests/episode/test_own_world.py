@@ -27,12 +27,12 @@ def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
         variation, reason = None, ""
         with suppress(UnfitError):
             variation = find_variation(task, kind.labels()[0], 0)
-        if not kind.anywhere:
+        if kind.needs:
             with pytest.raises(UnfitError) as refused:
                 find_variation(task, kind.labels()[0], 0)
             reason = refused.value.reason
         assert (variation is None) or not variation.changes_scene
-        assert kind.anywhere or "the suite has its own simulator" in reason, kind.name
+        assert reason == kind.misfit(task), kind.name
 
 
 class Speechless(PointWorld):

@@ -87,7 +87,7 @@ def test_an_environment_is_a_suite(project: Run, pytester: pytest.Pytester) -> N
     assert digests(pytester.path / ".vla") == once
     varied = project(*base, "--vla-tasks=near", "--vla-seeds=0", "--vla-vary=noise.gaussian:1,action.noise:1,light:3")
     varied.assert_outcomes(passed=2)
-    varied.stdout.fnmatch_lines(["vla: left out: light.diffuse, *the suite has its own simulator"])
+    varied.stdout.fnmatch_lines(["vla: left out: light.diffuse, *the suite's world shows none"])
 
 
 def test_pictures_action_bounds_and_an_end_of_the_environments_own(project: Run, pytester: pytest.Pytester) -> None:
@@ -155,7 +155,7 @@ def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
 @pytest.mark.parametrize(
     ("env", "table", "complaint"),
     [
-        ("Boat-v0", {"instruction": "x"}, "Boat-v0: gymnasium cannot make it: KeyError: 'no environment Boat-v0'"),
+        ("Boat-v0", {"instruction": "x"}, "Boat-v0: it cannot be made: KeyError: 'no environment Boat-v0'"),
         ("Choosing-v0", {"instruction": "x"}, "its actions are .*; expected a Box of one dimension"),
         ("Cart-v0", {}, "give either instruction, for one task, or tasks"),
         ("Cart-v0", {"tasks": {"a b": "x"}}, "tasks are named by letters, digits and _"),

@@ -353,7 +353,7 @@ def test_videos_are_of_recorded_states_or_of_frames_that_were_kept(
 def test_pictures_words_and_actions_are_varied_and_the_rest_says_why_not(point: Run, pytester: pytest.Pytester) -> None:
     vary = "noise.gaussian:3,language.blank,action.delay:5,camera:3,noise.plus.fog-3"
     result = point("--vla-suite=point", "--vla-tasks=push", f"--vla-vary={vary}", "--vla-model=pushing:looks")
-    told = "*it changes a MuJoCo scene, and the suite has its own simulator"
+    told = "*it changes a MuJoCo model, and the suite's world shows none"
     result.stdout.fnmatch_lines([f"vla: left out: camera.distance, *of point/push_the_point: {told}"])
     result.stdout.fnmatch_lines(
         ["vla: left out: noise.plus.fog-3 of *it changes pictures from agentview, but point has *"]

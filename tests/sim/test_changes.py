@@ -139,10 +139,10 @@ def test_textures_are_repainted_and_named_once() -> None:
     assert np.array_equal(model.tex_data, before)
 
 
-def test_physics_may_not_be_written() -> None:
+def test_shapes_and_places_may_not_be_written() -> None:
     assert {"cam_pos", "light_diffuse", "mat_rgba"} <= VISUAL_ARRAYS
-    with pytest.raises(ValueError, match="may not write body_mass, geom_friction"):
-        ModelEdit(("cam_pos", "geom_friction", "body_mass"), painting(0))
+    with pytest.raises(ValueError, match="may not write body_pos, geom_size"):
+        ModelEdit(("cam_pos", "geom_size", "body_pos"), painting(0))
 
 
 def test_a_saved_state_belongs_to_its_variation(world: World) -> None:

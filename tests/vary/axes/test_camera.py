@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.scene.scene import FRONT_CAMERA
 from pytest_vla.scene.variation import Variation
 from pytest_vla.scene.workspaces import WORKSPACES, Camera
 from pytest_vla.util.rotations import (
@@ -36,7 +37,7 @@ TASK = load_suite("tabletop").tasks[0]
 KINDS = {kind.name.partition(".")[2]: kind for kind in camera.KINDS if kind.levels}
 LEVELS = camera.LEVELS
 PLACES = [place for place in WORKSPACES.values() if place.problem != "libero_coffee_table_manipulation"]
-FRONT = {place.problem: next(c for c in place.cameras if c.name == camera.CAMERA) for place in PLACES}
+FRONT = {place.problem: next(c for c in place.cameras if c.name == FRONT_CAMERA) for place in PLACES}
 
 poses = st.sampled_from(PLACES).map(lambda place: (FRONT[place.problem], place.offset[2]))
 angles = st.floats(-math.pi / 2, math.pi / 2)
@@ -53,7 +54,7 @@ def pose_of(variation: Variation | None) -> tuple[Array, Array, float]:
     world = tabletop_world()
     assert world.switch(TASK, variation)
     world.reset(settle=False)
-    number = world.model.camera(camera.CAMERA).id
+    number = world.model.camera(FRONT_CAMERA).id
     model = world.model
     return model.cam_pos[number].copy(), model.cam_quat[number].copy(), float(model.cam_fovy[number])
 
