@@ -8,6 +8,7 @@ from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import OpenWorld
 from pytest_vla.errors import VlaError
+from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.plan.choices import RELATIVE
@@ -116,11 +117,7 @@ class Trials:
         if not has_expert(candidate.task, self.open_world):
             return Trial("aside", "the suite's own world has no expert to show that it can be done", record)
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
-        solver = self.solver
-        if solver is None:
-            from pytest_vla.expert.policy import expert_policy
-
-            solver = expert_policy
+        solver = self.solver or expert_policy
         # The expert acts relatively, whatever the policy does.
         task = with_protocol(candidate.task, control=RELATIVE)
         solved = run_episode(case, task, solver, self.open_world, as_expert, variation=variation)

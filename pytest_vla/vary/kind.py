@@ -130,6 +130,7 @@ class VariationKind:
         part_is: the parameter that the label's part gives, or empty.
         anywhere: whether it changes only pictures, words or actions, so that a suite with its own world can have it
             too.
+        modules: what its edits import beside numpy, such as ``cv2``; a run with such a kind is refused without them.
     """
 
     name: str
@@ -155,6 +156,7 @@ class VariationKind:
     recorded: str = ""
     part_is: str = ""
     anywhere: bool = False
+    modules: tuple[str, ...] = ()
 
     def make(self, draw: Draw) -> Variation:
         """Return the variation for a draw, with its redraw function. Raises VlaError if the task cannot have it."""
