@@ -52,8 +52,8 @@ def check_versions(allow: bool = False) -> dict[str, str]:
     found = {name: installed(name) for name in SUPPORTED}
     if missing := [name for name, v in found.items() if v is None]:
         raise VlaError(
-            f"{' and '.join(missing)} not installed: LIBERO's scenes (tabletop, libero_goal, ...) need the extra "
-            f"libero: {sys.executable} -m {LIBERO}. It pins {_pins(SUPPORTED)}: if another package here needs other "
+            f"not installed: {', '.join(missing)}. LIBERO's scenes (tabletop, libero_goal, ...) need the extra libero: "
+            f"{sys.executable} -m {LIBERO}. It pins {_pins(SUPPORTED)}: if another package here needs other "
             "versions, use a separate environment"
         )
     drivable = MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END

@@ -385,7 +385,7 @@ def _check_modules(selection: Selection) -> None:
         names = {name for some in lacking.values() for name in some}
         # An environment with opencv-python must not get the headless one too.
         cure = PICTURES if "cv2" in lacking else "pip install numba"
-        raise VlaError(f"{', '.join(sorted(names))}: {' and '.join(sorted(lacking))} not installed: {cure}")
+        raise VlaError(f"{', '.join(sorted(names))}: not installed: {', '.join(sorted(lacking))}. {cure}")
 
 
 def _is_of_mujoco(suite: str, settings: Settings) -> bool:
