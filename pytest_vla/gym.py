@@ -1,6 +1,8 @@
 """A suite made from a gymnasium environment: ``pytest_vla.gym.suite("reach", "FetchReach-v4", instruction=...)``.
 
-gymnasium is the extra ``gym``; it is imported when the suite is used.
+gymnasium is the extra ``gym``; it is imported when the suite is used. An environment that hands out its MuJoCo model
+and data can be varied as LIBERO's scenes are: the parts that variations change are guessed from the model's names, and
+corrected by ``scene=``.
 """
 
 import importlib
@@ -8,13 +10,15 @@ import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.plan.task import MujocoScene, Protocol, Task
+from pytest_vla.sim.own_models import MODEL_STATE, Observe, model_scene, mujoco_of, with_fields, observer, rebuild_renderer
 from pytest_vla.util.text import LAST_SEED
 from pytest_vla.util.warnings import describe
 
@@ -30,6 +34,10 @@ TERMINATED = "terminated"
 
 Success = str | Callable[[Any, float, bool, Mapping[str, Any]], bool]
 """A key of ``info``, `TERMINATED`, or a function of observation, reward, terminated and info."""
+
+MakeEnv = Callable[..., Any]
+"""Makes an environment with gymnasium's interface; called with the suite's and the task's options, and with
+``render_mode="rgb_array"`` if pictures are rendered."""
 
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
@@ -47,18 +55,20 @@ class GymTask:
         instruction: the robot's instruction.
         options: names and values for ``gymnasium.make``, in addition to the suite's.
         reset: names and values for ``env.reset(options=...)``.
+        scene: fields of the `pytest_vla.plan.task.MujocoScene` that differ from the suite's, as pairs.
     """
 
     instruction: str
     options: tuple[tuple[str, Any], ...] = ()
     reset: tuple[tuple[str, Any], ...] = ()
+    scene: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Environment:
     """The maker of a suite's worlds: the arguments of `suite`, as a value."""
 
-    env: str
+    env: str | MakeEnv
     packages: tuple[str, ...]
     options: tuple[tuple[str, Any], ...]
     tasks: tuple[tuple[str, GymTask], ...]
@@ -67,6 +77,13 @@ class Environment:
     state: tuple[str, ...]
     action: ActionMap | None
     seeded: bool = True
+    observe: Observe | None = None
+    expert: Callable[[Any], Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """The environment's id, or its maker's name."""
+        return self.env if isinstance(self.env, str) else f"{self.env.__module__}:{self.env.__qualname__}"
 
     def __call__(self, task: Task) -> "GymWorld":
         """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
@@ -75,7 +92,7 @@ class Environment:
 
 def suite(
     name: str,
-    env: str,
+    env: str | MakeEnv,
     *,
     instruction: str = "",
     tasks: Mapping[str, str | GymTask] | None = None,
@@ -91,6 +108,9 @@ def suite(
     image_size: tuple[int, int] | None = None,
     seeds: Sequence[int] | None = None,
     seeded: bool = True,
+    scene: Mapping[str, Any] | None = None,
+    observe: Observe | None = None,
+    expert: Callable[[Any], Any] | None = None,
 ) -> Suite:
     """Return a suite of the tasks of one gymnasium environment.
 
@@ -102,7 +122,8 @@ def suite(
 
     Args:
         name: the suite's name, as in its entry.
-        env: the environment's id, such as ``FetchReach-v4``, also with a module, as in ``gym_pusht/PushT-v0``.
+        env: the environment's id, such as ``FetchReach-v4``, also with a module, as in ``gym_pusht/PushT-v0``; or a
+            module's function that makes it.
         instruction: the instruction of the only task, which gets the suite's name.
         tasks: the instructions of several tasks, by name.
         success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
@@ -121,10 +142,16 @@ def suite(
         seeds: the default seeds of each task.
         seeded: False for an environment that begins elsewhere each time, whatever the seed: its records say so, and no
             episode of it can be repeated.
+        scene: of an environment with a MuJoCo model, fields of `pytest_vla.plan.task.MujocoScene` to use instead of the
+            guessed ones. ``pytest-vla show --suite=NAME`` prints them.
+        observe: called with the environment, returns the observation of its present state; by default its own
+            ``_get_obs``. Variations that change the state need it.
+        expert: called with the environment, returns a session that does the task: called with observations, it returns
+            actions. It is the policy ``expert``.
 
     Raises:
-        VlaError: gymnasium is missing, there is no such environment, a policy cannot have its spaces, or two resets
-            with one seed differ.
+        VlaError: gymnasium is missing, there is no such environment, a policy cannot have its spaces, two resets with
+            one seed differ, its MuJoCo data is a copy, or its model has no part that ``scene`` names.
     """
     if (tasks is None) == (not instruction):
         raise VlaError(f"suite {name}: give either instruction, for one task, or tasks, with an instruction each")
@@ -137,9 +164,19 @@ def suite(
     listed = tuple((options or {}).items())
     wanted = None if cameras is None else tuple(cameras.items())
     made = Environment(
-        env, tuple(packages), listed, tuple(by_name.items()), success, wanted or (), tuple(state), action, seeded
+        env,
+        tuple(packages),
+        listed,
+        tuple(by_name.items()),
+        success,
+        wanted or (),
+        tuple(state),
+        action,
+        seeded,
+        observe,
+        expert,
     )
-    spaces = _spaces(made, next(iter(by_name.values())), wanted, state)
+    spaces = _spaces(made, next(iter(by_name.values())), wanted, state, scene or {})
     made = replace(made, cameras=spaces.cameras, state=spaces.state)
     protocol = Protocol(
         max_steps=max_steps or spaces.max_steps or _MAX_STEPS,
@@ -156,7 +193,7 @@ def suite(
         vectors=spaces.vectors,
     )
     found = tuple(
-        Task(name, key, index, each.instruction, protocol, world=made)
+        Task(name, key, index, each.instruction, protocol, world=made, scene=with_fields(made.title, spaces.scene, dict(each.scene)))
         for index, (key, each) in enumerate(by_name.items())
     )
     return Suite(name, title or name, found, protocol, None if seeds is None else tuple(seeds))
@@ -173,6 +210,13 @@ class GymWorld:
         self._env: Any = _make(made, task, renders=any(source == RENDER for _, source in made.cameras))
         self._observation: Any = None
         self._done = self._success = False
+        # Only worlds with a MuJoCo model have states that can be saved, and only some have an expert.
+        self._mujoco = mujoco_of(self._env)
+        if self._mujoco is not None:
+            self.mujoco, self.observe = self._model_and_data, self._observed_again
+            self.save, self.restore = self._saved, self._restored
+        if made.expert is not None:
+            self.expert = partial(made.expert, self._env)
 
     def reset(self, case: Case) -> Mapping[str, Any]:
         """Begin the episode of the case's seed."""
@@ -205,13 +249,43 @@ class GymWorld:
         """Whether the environment has ended the episode."""
         return self._done
 
+    def _model_and_data(self) -> tuple[Any, Any]:
+        assert self._mujoco is not None
+        return self._mujoco
+
+    def _observed_again(self, repainted: bool) -> Mapping[str, Any]:
+        if repainted:
+            rebuild_renderer(self._env, self._made.title)
+        if (observe := observer(self._env, self._made.observe)) is not None:
+            self._observation = observe()
+        return self._seen()
+
+    def _saved(self) -> "NDArray[np.float64]":
+        import mujoco
+        import numpy as np
+
+        model, data = self._model_and_data()
+        state = np.empty(mujoco.mj_stateSize(model, MODEL_STATE))
+        mujoco.mj_getState(model, data, state, MODEL_STATE)
+        return state
+
+    def _restored(self, state: "NDArray[np.float64]") -> Mapping[str, Any]:
+        import mujoco
+
+        model, data = self._model_and_data()
+        if len(state) != (size := mujoco.mj_stateSize(model, MODEL_STATE)):
+            raise VlaError(f"{self._made.title}: a recorded state has {len(state)} numbers, expected {size}")
+        mujoco.mj_setState(model, data, state, MODEL_STATE)
+        mujoco.mj_forward(model, data)
+        return self._observed_again(repainted=False)
+
     def provenance(self) -> dict[str, str]:
         """Return the environment's id, and the versions of gymnasium and of the environment's package."""
-        spec = self._env.spec
+        spec = getattr(self._env, "spec", None)
         entry = str(getattr(spec, "entry_point", "") or "")
-        told = {"environment": self._made.env, "gymnasium": _version("gymnasium")}
+        told = {"environment": self._made.title, "gymnasium": _version("gymnasium")}
         told |= {} if self._made.seeded else {"seeds": "ignored by the environment"}
-        top = entry.partition(".")[0].partition(":")[0]
+        top = (entry or type(self._env.unwrapped).__module__).partition(".")[0].partition(":")[0]
         owners = importlib.metadata.packages_distributions().get(top, []) if top else []
         return told | {owner: _version(owner) for owner in owners}
 
@@ -230,8 +304,8 @@ class GymWorld:
         if value not in (0.0, 1.0):
             raise EpisodeError(
                 "world-protocol",
-                f"{self._made.env}: info[{success!r}] is {value:g}, neither true nor false. Give gym.suite a function: "
-                f"success=lambda observation, reward, terminated, info: info[{success!r}] > 0.5, say",
+                f"{self._made.title}: info[{success!r}] is {value:g}, neither true nor false. Give gym.suite a "
+                f"function: success=lambda observation, reward, terminated, info: info[{success!r}] > 0.5, say",
             )
         return value == 1.0
 
@@ -241,7 +315,7 @@ class GymWorld:
             known = ", ".join(sorted(map(str, self._keys))) or "none"
             raise EpisodeError(
                 "world-protocol",
-                f"{self._made.env}: info never had {success!r} in this episode; its keys are {known}. Name the one "
+                f"{self._made.title}: info never had {success!r} in this episode; its keys are {known}. Name the one "
                 "that says success: gym.suite(..., success=...)",
             )
 
@@ -286,10 +360,15 @@ class _Spaces:
     cameras: tuple[tuple[str, str], ...]
     max_steps: int | None
     control_freq: int | None
+    scene: MujocoScene | None
 
 
 def _spaces(
-    made: Environment, task: GymTask, cameras: tuple[tuple[str, str], ...] | None, state: Sequence[str]
+    made: Environment,
+    task: GymTask,
+    cameras: tuple[tuple[str, str], ...] | None,
+    state: Sequence[str],
+    scene: Mapping[str, Any],
 ) -> _Spaces:
     env = _make(made, task, renders=False)
     try:
@@ -297,8 +376,8 @@ def _spaces(
             _check_seeded(env, made, task)
         action = env.action_space
         if getattr(action, "shape", None) is None or len(action.shape) != 1:
-            raise VlaError(f"{made.env}: its actions are {action}; expected a Box of one dimension")
-        shapes = _shapes(env.observation_space, made.env)
+            raise VlaError(f"{made.title}: its actions are {action}; expected a Box of one dimension")
+        shapes = _shapes(env.observation_space, made.title)
         pictures = tuple(name for name, (shape, is_picture) in shapes.items() if is_picture)
         vectors = {name: _length(shape) for name, (shape, is_picture) in shapes.items() if not is_picture}
         if cameras is None:
@@ -306,16 +385,24 @@ def _spaces(
         for camera, source in cameras:
             if source != RENDER and source not in pictures:
                 has = ", ".join(pictures) or "none"
-                raise VlaError(f"{made.env}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
+                raise VlaError(f"{made.title}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
         chosen = tuple(state) or tuple(vectors)
         if lacks := [name for name in chosen if name not in vectors]:
-            raise VlaError(f"{made.env}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}")
+            raise VlaError(
+                f"{made.title}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}"
+            )
         if not chosen:
-            raise VlaError(f"{made.env}: it has only pictures; a state is required too")
+            raise VlaError(f"{made.title}: it has only pictures; a state is required too")
         sizes = {**vectors, "state": sum(vectors[name] for name in chosen)}
-        spec, rate = env.spec, env.metadata.get("render_fps")
+        spec, rate = getattr(env, "spec", None), env.metadata.get("render_fps")
         steps = getattr(spec, "max_episode_steps", None)
-        return _Spaces(action.shape[0], tuple(sizes.items()), chosen, cameras, steps, int(rate) if rate else None)
+        rendered = tuple(camera for camera, source in cameras if source == RENDER)
+        found = model_scene(
+            env, made.title, rendered, scene, lambda: env.reset(seed=0, options=dict(task.reset) or None), made.observe
+        )
+        return _Spaces(
+            action.shape[0], tuple(sizes.items()), chosen, cameras, steps, int(rate) if rate else None, found
+        )
     finally:
         env.close()
 
@@ -327,7 +414,7 @@ def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:
     try:
         first, second = (_by_name(env.reset(seed=0, options=dict(task.reset) or None)[0]) for _ in range(2))
     except Exception as error:
-        raise VlaError(f"{made.env}: its reset raised {describe(error)}") from error
+        raise VlaError(f"{made.title}: its reset raised {describe(error)}") from error
 
     def are_equal(one: Any, other: Any) -> bool:
         return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")
@@ -335,7 +422,7 @@ def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:
     differing = [name for name in first if not are_equal(first[name], second[name])]
     if differing:
         raise VlaError(
-            f"{made.env}: two resets with seed 0 begin differently ({', '.join(differing)}): it ignores its seed, so "
+            f"{made.title}: two resets with seed 0 begin differently ({', '.join(differing)}): it ignores its seed, so "
             "that no episode can be repeated or compared case by case. Seed it in reset(), or accept this: "
             "gym.suite(..., seeded=False)"
         )
@@ -390,13 +477,15 @@ def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
         os.environ["MUJOCO_GL"] = "egl"
     options = {**dict(made.options), **dict(task.options), **({"render_mode": "rgb_array"} if renders else {})}
     try:
+        if not isinstance(made.env, str):
+            return made.env(**options)
         for package in made.packages:
             module: Any = importlib.import_module(package)
             if hasattr(module, "register_robotics_envs"):
                 gymnasium.register_envs(module)
         return gymnasium.make(made.env, **options)
     except Exception as error:
-        raise VlaError(f"{made.env}: gymnasium cannot make it: {describe(error)}") from error
+        raise VlaError(f"{made.title}: it cannot be made: {describe(error)}") from error
 
 
 def _version(package: str) -> str:

@@ -343,8 +343,8 @@ def check_kind(kind: VariationKind, task: Task, seeds: tuple[int, ...] = (0, 1))
     """
     from pytest_vla.episode.world_pool import WorldPool
 
-    if task.world is not None and not kind.anywhere:
-        raise AssertionError(f"{kind.name} has anywhere=False, and {task.id} has a world of its own: pass another task")
+    if misfit := kind.misfit(task):
+        raise AssertionError(f"{kind.name} does not fit {task.id}: {misfit}. Pass another task")
     checked, pool = guarded(kind, f"{kind.apply.__module__}"), WorldPool(allow_versions=False)
     actions = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
     unfit: VlaError | None = None

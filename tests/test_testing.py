@@ -125,7 +125,7 @@ def _weaker(**changed: Any) -> VariationKind:
         lambda task, params: Edits(actions=(lambda: lambda action: action * (1 - params["loss"]),)),
         lambda task: (Parameter("loss", NUMBER, 0.0, 0.5, benign=0.0),),
         levels=LEVELS,
-        anywhere=True,
+        needs=(),
     )
     return replace(kind, **changed)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import MujocoScene, Task
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.session import ask_session, begin_session
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.scene.cost_rules import Charging
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.scene import own_scene
+from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world_state import ModelChanges
 
 
 class WorldPool:
@@ -251,12 +255,44 @@ _NO_PATH = np.zeros(0)
 # A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
 
+def hold_welds(model: Any, data: Any) -> None:
+    """Put mocap bodies where the bodies that are welded to them are, so that a changed arm is not pulled back.
+
+    Args:
+        model, data: of MuJoCo; the data's poses are computed.
+    """
+    import mujoco
+
+    for number in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_WELD):
+        one, other = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
+        if model.eq_objtype[number] != mujoco.mjtObj.mjOBJ_BODY:
+            continue
+        for holds, held, inverse in ((one, other, False), (other, one, True)):
+            mocap = int(model.body_mocapid[holds])
+            if mocap < 0:
+                continue
+            # The weld wants: pose of the second in the first's frame = relative pose (eq_data 3:10).
+            relative = model.eq_data[number][3:10]
+            position, turn = relative[:3].copy(), relative[3:].copy()
+            if not turn.any():
+                turn[:] = 1.0, 0.0, 0.0, 0.0
+            if not inverse:
+                back, opposite = np.empty(3), np.empty(4)
+                mujoco.mju_negPose(back, opposite, position, turn)
+                position, turn = back, opposite
+            place, orientation = np.empty(3), np.empty(4)
+            mujoco.mju_mulPose(place, orientation, data.xpos[held], data.xquat[held], position, turn)
+            data.mocap_pos[mocap], data.mocap_quat[mocap] = place, orientation
+    mujoco.mj_forward(model, data)
+
+
 class OwnWorld:
     """An adapter that gives a suite's own world the interface that an episode, a video and a sheet need.
 
     Args:
         task: with a `Task.world`.
-        variation: of the task; only of pictures, words and actions.
+        variation: of the task: of pictures, words and actions, and of its MuJoCo model and state if its task has a
+            `pytest_vla.plan.task.MujocoScene`.
         keep_every: if no state can be restored, keep the first camera's picture every so many steps; 0 for never.
 
     Raises:
@@ -287,6 +323,9 @@ class OwnWorld:
         self._seen: Observation | None = None
         self._is_checked = False
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
+        # Of the world's MuJoCo model, from the first variation of it on.
+        self._model: Any = None
+        self._model_changes: ModelChanges | None = None
 
     def switch(self, task: Task, variation: Variation | None) -> bool:
         """Take this world for an episode of another variation. Returns whether it can be."""
@@ -298,9 +337,15 @@ class OwnWorld:
     def reset(self, init_state: int, scene_seed: int, settle: bool = True) -> Observation:
         """Begin an episode of the case with this seed."""
         label = self.variation.label if self.variation is not None else ""
+        # The world draws its own reset in the model as it is unvaried.
+        self._edit_model(())
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
         self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
+        if self.variation is not None and (self.variation.model or self.variation.state):
+            repainted = self._edit_model(self.variation.model)
+            self._edit_state(self.variation.state)
+            seen = self.inner.observe(repainted)
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):
             seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
@@ -315,6 +360,40 @@ class OwnWorld:
         found = self._observed(seen)
         self._keep()
         return found
+
+    def _edit_model(self, edits: tuple[ModelEdit, ...]) -> bool:
+        """Undo the model's changes in force and make these; return whether textures or shadows are other ones."""
+        if self._model_changes is None and not edits:
+            return False
+        own = self.task.scene
+        assert own is not None, "a variation of the model is refused without"
+        model, _ = self.inner.mujoco()
+        if model is not self._model:
+            from pytest_vla.sim.world_state import ModelChanges
+
+            self._model, self._model_changes = model, ModelChanges(model)
+        assert self._model_changes is not None
+        shadows = model.light_castshadow.copy()
+        painted = self._model_changes.replace(edits, own_scene(own))
+        return bool(painted) or not np.array_equal(shadows, model.light_castshadow)
+
+    def _edit_state(self, edits: tuple[StateEdit, ...]) -> None:
+        """Change the state that the episode starts from, and let what is held by a weld to a mocap body be held there.
+
+        Raises RedrawError if a draw is impossible.
+        """
+        import mujoco
+
+        model, data = self.inner.mujoco()
+        if edits:
+            state = np.concatenate([[data.time], data.qpos, data.qvel])
+            for edit in edits:
+                edit(model, own_scene(cast("MujocoScene", self.task.scene)), state)
+            data.qpos[:] = state[1 : 1 + model.nq]
+            data.qvel[:] = state[1 + model.nq :]
+        mujoco.mj_forward(model, data)
+        if edits:
+            hold_welds(model, data)
 
     @property
     def data(self) -> SimpleNamespace:

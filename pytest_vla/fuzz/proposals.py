@@ -148,7 +148,7 @@ def _sampled(kind: VariationKind, draw: Draw) -> Params:
 
 
 def _has(task: Task, kind: VariationKind) -> bool:
-    if task.world is not None and not kind.anywhere:
+    if kind.misfit(task):
         return False
     try:
         kind.space(task)

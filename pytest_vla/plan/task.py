@@ -42,6 +42,11 @@ class SuiteWorld(typing.Protocol):
     such as ``numpy``, cannot have a different text here. expert(): a session that does the task from the present state,
     without random numbers: called with observations, it returns actions. It is the policy ``expert``, and shows which
     changed scenes can be done. close(): called after the last use.
+
+    A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by two more methods. mujoco() -> the
+    model and the data that it simulates with, the same objects until it is closed. observe(repainted) -> the
+    observation after these were changed; `repainted` says whether textures or shadows are other ones, which the
+    graphics side has to be sent.
     """
 
     def reset(self, case: "Case") -> "Seen":
@@ -52,6 +57,59 @@ class SuiteWorld(typing.Protocol):
 
     def success(self) -> bool:
         """Whether the task is done now."""
+
+
+# What a suite's own world says of its MuJoCo model, if it has one.
+
+TABLE, FLOOR, WALL = "table", "floor", "wall"
+SURFACES = (TABLE, FLOOR, WALL)
+
+NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
+    "a camera",
+    "a light",
+    "a surface",
+    "an object",
+    "an arm",
+)
+PARTS = (NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM)
+"""What a kind of variation may need of a MuJoCo world (`pytest_vla.vary.kind.VariationKind.needs`)."""
+
+
+@dataclass(frozen=True)
+class MujocoScene:
+    """The parts of a MuJoCo model that variations change, by the names that they have in it.
+
+    A part without a name is ``#3``, by its number in the model. Geoms are named by their own names, or by a body's,
+    which means all of its geoms; ``*`` stands for any letters.
+
+    Attributes:
+        camera: the model's camera that looks from outside, which variations move; empty if there is none that can be.
+        views: the suite's cameras that show its picture.
+        middle: (3,) m, world frame: the middle of the workspace, at the height of the table or floor.
+        lights: how many the model has.
+        surfaces: the geoms of table, floor and walls, by `SURFACES`.
+        objects: the bodies with a free joint that stand about; the first is the task's.
+        arm: the joints of the arm, from its base to its hand.
+        fixed: whether observations cannot be read anew after the state has changed, so that it has to stay as it is.
+    """
+
+    camera: str = ""
+    views: tuple[str, ...] = ()
+    middle: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    lights: int = 0
+    surfaces: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    objects: tuple[str, ...] = ()
+    arm: tuple[str, ...] = ()
+    fixed: bool = False
+
+    def has(self, part: str) -> bool:
+        """Whether it has one of `PARTS`."""
+        said = self.camera, self.lights, self.surfaces, self.objects, self.arm
+        return bool(said[PARTS.index(part)])
+
+    def geoms_of(self, surface: str) -> tuple[str, ...]:
+        """Return the names of a surface's geoms; none if it has no such surface."""
+        return dict(self.surfaces).get(surface, ())
 
 
 MakeWorld = Callable[["Task"], SuiteWorld]
@@ -158,6 +216,7 @@ class Task:
         varied: the list by which the suite varies itself, the name of a `pytest_vla.entries.ListEntry`; empty for
             unvaried tasks.
         world: makes the task's world, if the suite brings its own simulator, or None for MuJoCo with the task's file.
+        scene: the parts of the own world's MuJoCo model, or None if it has no model that variations may change.
         task_level: in suites whose tasks come in levels, such as ``L1``; several levels may have a task of the same
             name. It is no level of a variation.
         file: of the task below the suite's folder of task files or init states, without its ending; empty for `name`.
@@ -173,6 +232,7 @@ class Task:
     files: str = ""
     varied: str = ""
     world: MakeWorld | None = field(default=None, repr=False)
+    scene: MujocoScene | None = None
     task_level: str = ""
     file: str = ""
     folders: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_vla.plan.task import MujocoScene
 from pytest_vla.scene.catalog import CATEGORIES, Category, category_from_json
 from pytest_vla.scene.panda import ROBOSUITE_1_4
 from pytest_vla.scene.problem import Problem
@@ -11,6 +12,9 @@ from pytest_vla.scene.workspaces import workspace
 
 # Raised when compose.py or this file changes what is compiled or recorded, so that old cache entries are not used.
 FORMAT = 1
+
+FRONT_CAMERA = "agentview"
+"""The camera of LIBERO's scenes that looks from outside."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class SceneSpec:
     """The parts of a compiled scene.
 
     `hidden_sites` get a negative alpha at reset, as robosuite hides them; `burners` are (fixture, site) that glow
-    while turned on.
+    while turned on. Of a suite's own world, `own` has the parts, and the rest is empty.
     """
 
     problem: str
@@ -58,6 +62,18 @@ class SceneSpec:
     sites: tuple[SceneSite, ...]
     hidden_sites: tuple[str, ...]
     burners: tuple[tuple[str, str], ...]
+    own: MujocoScene | None = None
+
+    @property
+    def camera(self) -> str:
+        """The model's camera that looks from outside."""
+        return FRONT_CAMERA if self.own is None else self.own.camera
+
+    @property
+    def middle(self) -> tuple[float, float, float]:
+        """The middle of the workspace (3,) in m, world frame, at the height of its table top or floor."""
+        x, y, z = workspace(self.problem, self.problem).offset if self.own is None else self.own.middle
+        return float(x), float(y), float(z)
 
     def body(self, name: str) -> SceneBody | None:
         """Return an object or fixture by its name in the task file, or None."""
@@ -68,9 +84,15 @@ class SceneSpec:
         return next((site for site in self.sites if site.name == name), None)
 
 
+def own_scene(own: MujocoScene) -> SceneSpec:
+    """Return the scene of a suite's own world, for a variation's edits."""
+    return SceneSpec("", (), (), (), (), own)
+
+
 def scene_to_json(scene: SceneSpec) -> dict[str, Any]:
     """Return a JSON-able form of a scene; LIBERO's categories are stored by their names only."""
     value = dataclasses.asdict(scene)
+    del value["own"]  # compiled scenes are never a suite's own
     for body, told in zip(scene.bodies, value["bodies"], strict=True):
         if CATEGORIES.get(body.category) == body.kind:
             del told["kind"]

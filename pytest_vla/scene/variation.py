@@ -31,14 +31,23 @@ VISUAL_ARRAYS = frozenset(
         "mat_texrepeat",
     )
 )
-"""The arrays of a compiled model that a variation may write: looks only, no physics."""
+"""The arrays of a compiled model's looks that a variation may write."""
+
+MASS_ARRAYS = (
+    *("body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0"),
+    *("tendon_invweight0", "actuator_acc0"),
+)
+"""Masses, and what MuJoCo's mj_setConst computes of them."""
+
+PHYSICS_ARRAYS = frozenset((*MASS_ARRAYS, "geom_friction"))
+"""The arrays that a variation of an object's mass or friction may write."""
 
 LIGHT_SPOT, LIGHT_DIRECTIONAL = 0, 1
 """Values of ``light_type``: MuJoCo's mjtLightType."""
 
 
 def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
-    """Return one of `VISUAL_ARRAYS` of a model, to be read and written.
+    """Return one of these arrays of a model, to be read and written.
 
     MuJoCo before 3.3.3 has a different name for one of them.
     """
@@ -47,6 +56,37 @@ def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
 
 
 _EARLIER_NAMES = {"light_type": "light_directional"}
+
+
+def part_number(model: "mujoco.MjModel", sort: str, name: str) -> int:
+    """Return the number of a part of a model, by its name, or by ``#3`` for one without a name.
+
+    Args:
+        model: not changed.
+        sort: ``camera``, ``geom``, ``body``, ``joint`` or ``texture``.
+        name: of the part.
+
+    Raises:
+        VlaError: there is none; names those that there are.
+    """
+    number = int(name[1:]) if re.fullmatch(r"#\d+", name) else None
+    counts = {
+        "camera": model.ncam,
+        "geom": model.ngeom,
+        "body": model.nbody,
+        "joint": model.njnt,
+        "texture": model.ntex,
+    }
+    if number is None:
+        try:
+            return int(getattr(model, sort)(name).id)
+        except KeyError:
+            pass
+    elif number < counts[sort]:
+        return number
+    known = ", ".join(getattr(model, sort)(each).name or f"#{each}" for each in range(min(counts[sort], 20)))
+    raise VlaError(f"the model has no {sort} {name!r}; it has {known or 'none'}")
+
 
 ProblemEdit = Callable[["Problem"], "Problem"]
 """Changes a problem before it is compiled; raises VlaError if the problem cannot be changed like this."""
@@ -66,13 +106,13 @@ ActionEdit = Callable[[], Callable[["NDArray[np.float64]"], "NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ModelEdit:
-    """A change of a compiled model's looks, undone at the next reset.
+    """A change of a compiled model's looks, or of masses and friction, undone at the next reset.
 
     Attributes:
-        arrays: names of the `mujoco.MjModel` arrays that it writes, of `VISUAL_ARRAYS`.
+        arrays: names of the `mujoco.MjModel` arrays that it writes, of `VISUAL_ARRAYS` or `PHYSICS_ARRAYS`.
         apply: writes them, after fixtures were placed. Textures are written through ``tex_data``, only the named
             ones.
-        textures: returns the names of the textures whose pixels it writes.
+        textures: returns the textures whose pixels it writes, by name, or as in `part_number`.
     """
 
     arrays: tuple[str, ...]
@@ -80,7 +120,7 @@ class ModelEdit:
     textures: Callable[["mujoco.MjModel", "SceneSpec"], tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
-        if unknown := sorted(set(self.arrays) - VISUAL_ARRAYS):
+        if unknown := sorted(set(self.arrays) - VISUAL_ARRAYS - PHYSICS_ARRAYS):
             raise ValueError(f"a variation may not write {', '.join(unknown)}")
 
 

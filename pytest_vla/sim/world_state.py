@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene.scene import SceneSpec
-from pytest_vla.scene.variation import ModelEdit, Variation, model_array
+from pytest_vla.scene.variation import ModelEdit, Variation, model_array, part_number
 from pytest_vla.sim.arm import Arm, ArmState
 from pytest_vla.sim.meters import Metered
 from pytest_vla.sim.movers import Movement
@@ -113,7 +113,7 @@ class ModelChanges:
                     self._arrays[name] = model_array(model, name).copy()
                 self._changed.append(name)
             for texture_name in edit.textures(model, scene) if edit.textures is not None else ():
-                texture = model.texture(texture_name).id
+                texture = part_number(model, "texture", texture_name)
                 if texture not in self._textures:
                     self._textures[texture] = _pixels(model, texture).copy()
                 self._painted.append(texture)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pytest_vla.errors import VARIATION_BROKEN, EpisodeError, VlaError
 from pytest_vla.plan.case import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import NEEDS_ARM, NEEDS_OBJECT, Task
 from pytest_vla.scene.variation import INSTRUCTION, Edits, ModelEdit, Params, Variation, varied
 from pytest_vla.util.warnings import describe, ends_episode
 from pytest_vla.vary.space import Parameter, Space, complaints
@@ -28,6 +28,12 @@ AMOUNT, PICTURE = "the amount", "the picture"
 SHARE = "share"
 """The parameter of kinds that go so much of the way to level 5."""
 
+
+LIBERO_SCENE = "a scene of LIBERO's kind"
+"""What a kind needs that reads the task's file, or compiles the scene anew."""
+
+STATE_PARTS = frozenset((NEEDS_ARM, NEEDS_OBJECT))
+"""Parts whose kinds change the state that an episode starts from."""
 
 MOST_DRAWS = 10
 """How often a variation is drawn until the task's objects are in sight and in reach."""
@@ -128,8 +134,8 @@ class VariationKind:
         again: whether another draw may help if a scene cannot have this one.
         recorded: its name in records, without the dimension, if different; ``{part}`` is the label's part.
         part_is: the parameter that the label's part gives, or empty.
-        anywhere: whether it changes only pictures, words or actions, so that a suite with its own world can have it
-            too.
+        needs: what it needs of a suite's own world: nothing, if it changes only pictures, words or actions; parts of a
+            MuJoCo model, of `pytest_vla.plan.task.PARTS`; or `LIBERO_SCENE`, which no such world has.
         modules: what its edits import beside numpy, such as ``cv2``; a run with such a kind is refused without them.
     """
 
@@ -155,8 +161,22 @@ class VariationKind:
     again: Callable[[Task, Params], bool] = never
     recorded: str = ""
     part_is: str = ""
-    anywhere: bool = False
+    needs: tuple[str, ...] = (LIBERO_SCENE,)
     modules: tuple[str, ...] = ()
+
+    def misfit(self, task: Task) -> str:
+        """Return why the world that a task's suite brings cannot have the kind, or "" if it can."""
+        if task.world is None or not self.needs:
+            return ""
+        if LIBERO_SCENE in self.needs:
+            return "it changes a scene of LIBERO's kind, and the suite has its own simulator"
+        if task.scene is None:
+            return "it changes a MuJoCo model, and the suite's world shows none"
+        if lacks := [part for part in self.needs if not task.scene.has(part)]:
+            return f"it needs {' and '.join(lacks)}, and the suite's scene names none"
+        if task.scene.fixed and STATE_PARTS.intersection(self.needs):
+            return "it changes the state, and the suite's world cannot observe it again (gym.suite(..., observe=))"
+        return ""
 
     def make(self, draw: Draw) -> Variation:
         """Return the variation for a draw, with its redraw function. Raises VlaError if the task cannot have it."""

@@ -31,8 +31,6 @@ from pytest_vla.vary.space import TEXT, complaints
 _WIDTH = 100
 _FACT_SEEDS = 3
 
-_OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
-
 
 @hook_modules.until_changed
 def kinds() -> tuple[VariationKind, ...]:
@@ -220,8 +218,8 @@ def _made_of(task: Task, label: str, seed: int) -> Variation:
 def _single(draw: Draw) -> Variation:
     kind = known_kind(draw.label)
     whose = f"{draw.task.id}"
-    if draw.task.world is not None and not kind.anywhere:
-        raise UnfitError(draw.label, whose, _OF_MUJOCO)
+    if misfit := kind.misfit(draw.task):
+        raise UnfitError(draw.label, whose, misfit)
     try:
         made = _made(kind, draw)
     except EpisodeError:
@@ -229,8 +227,9 @@ def _single(draw: Draw) -> Variation:
         raise
     except VlaError as error:
         raise UnfitError(draw.label, whose, str(error)) from error
-    if draw.task.world is not None and (made.changes_scene or made.model or made.asked):
-        raise UnfitError(draw.label, whose, _OF_MUJOCO)
+    compiles = bool(made.problem or made.removed or made.init_states or made.asked)
+    if draw.task.world is not None and (compiles or (draw.task.scene is None and (made.model or made.state))):
+        raise UnfitError(draw.label, whose, "its edits are of a scene that the suite's own world does not have")
     same_text = made.instruction is None or made.instruction == draw.task.language
     if same_text and not _changes_world(draw.task, made):
         raise UnchangedError(f"{draw.label} of {whose} with seed {draw.seed} changes nothing")

@@ -174,7 +174,7 @@ def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> VariationKind:
         functools.partial(_space_plus, cameras),
         parts=_plus_labels,
         published=True,
-        anywhere=True,
+        needs=(),
         modules=MODULES,
     )
 
@@ -195,7 +195,7 @@ LANGUAGE = (
         space_of_text,
         needs_files=True,
         recorded="libero-plus",
-        anywhere=True,
+        needs=(),
     ),
 )
 """Of the dimension `language`."""

@@ -112,7 +112,7 @@ from pytest_vla.vary.space import NUMBER, Parameter
 KINDS = (VariationKind(
     "ours.weaker", "smaller actions", "ours", lambda draw: {"loss": 0.1},
     lambda task, params: Edits(actions=(lambda: lambda action: action * (1 - params["loss"]),)),
-    lambda task: (Parameter("loss", NUMBER, 0.0, 0.5, benign=0.0),), levels=LEVELS, anywhere=True,
+    lambda task: (Parameter("loss", NUMBER, 0.0, 0.5, benign=0.0),), levels=LEVELS, needs=(),
 ),)
 def pytest_vla_variations(): return [VariationEntry("ours", "ours", ":KINDS")]
 """

@@ -182,7 +182,7 @@ BROKEN = """
 
     calls = []
     KINDS = (VariationKind("ours.odd", "breaks", "a test", sample, apply,
-                           lambda task: (Parameter("amount", NUMBER, 0, 1, 0),), levels=LEVELS, anywhere=True),)
+                           lambda task: (Parameter("amount", NUMBER, 0, 1, 0),), levels=LEVELS, needs=()),)
 
     def policy(episode):
         return lambda seen: [float(seen["front_image"].mean() * 0 + 1), 0.0]

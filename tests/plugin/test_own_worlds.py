@@ -399,7 +399,7 @@ def test_a_suites_own_expert_runs_and_shows_what_is_infeasible(point: Run, pytes
         def apply(task, params):
             return Edits(actions=(lambda: lambda action: 0 * action,))
 
-        KINDS = (VariationKind("ours.stuck", "stuck", "a test", lambda draw: {}, apply, anywhere=True),)
+        KINDS = (VariationKind("ours.stuck", "stuck", "a test", lambda draw: {}, apply, needs=()),)
         """
     )
     stuck = ("-p", "stuck", "--vla-vary=ours.stuck", "--vla-check-feasible")

@@ -76,7 +76,7 @@ KINDS = (
         lambda task: (Parameter("steps", WHOLE, 0, LEVELS[-1], 0, unit="control steps"),),
         levels=LEVELS,
         grades="1 to 5 control steps (50 to 250 ms at 20 Hz)",
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "action.noise",
@@ -90,6 +90,6 @@ KINDS = (
         ),
         levels=LEVELS,
         grades="standard deviation 0.05 to 0.25 of the largest action",
-        anywhere=True,
+        needs=(),
     ),
 )

@@ -7,20 +7,21 @@ import colorsys
 import hashlib
 import random
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import data_roots, find_file
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import FLOOR, NEEDS_SURFACE, SURFACES, TABLE, WALL, Task
 from pytest_vla.scene.problem import problem_of
-from pytest_vla.scene.variation import Edits, ModelEdit, Params
+from pytest_vla.scene.variation import Edits, ModelEdit, Params, part_number
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
-from pytest_vla.vary.effects.painting import Part, covering, painting
+from pytest_vla.vary.effects.painting import MODULES, Part, covering, painting
 from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, SEED, WHOLE, Parameter
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 DIMENSION = "background"
-TABLE, FLOOR, WALL = "table", "floor", "wall"
-SURFACES = (TABLE, FLOOR, WALL)
 
 # Hue, saturation and value of a family's two colours, each from and to.
 _COLOURS: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -96,6 +95,11 @@ def _place(task: Task) -> Workspace:
 
 def _check_seen(task: Task, surface: str) -> None:
     """Raise VlaError if a task has no such surface, or none that its cameras see."""
+    if task.scene is not None:
+        if not task.scene.geoms_of(surface):
+            named = ", ".join(name for name, _ in task.scene.surfaces) or "none"
+            raise VlaError(f"the suite's scene names no {surface}; it names {named}")
+        return
     if surface == WALL:
         return
     has_table = _place(task).category != "floor"
@@ -112,6 +116,8 @@ def _only(surface: str, task: Task) -> tuple[str, ...]:
 
 def themed(task: Task) -> tuple[str, ...]:
     """Return the surfaces of a theme: all that the task has."""
+    if task.scene is not None:
+        return tuple(name for name, _ in task.scene.surfaces)
     return tuple(surface for surface in SURFACES if surface != TABLE or _place(task).category != "floor")
 
 
@@ -245,6 +251,8 @@ def _digest(path: Path) -> str:
 
 def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> tuple[int, ...]:
     """Return the visual geoms of a surface: walls and floor by name, the table is the arena's remaining bodies."""
+    if scene.own is not None:
+        return named_geoms(model, scene.own.geoms_of(surface))
     others = {body.root_body for body in scene.bodies}
     found = []
     for geom in range(model.ngeom):
@@ -262,6 +270,24 @@ def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> 
             kind = "" if root in ("world", "floor") or "_leg" in name else TABLE
         if kind == surface:
             found.append(geom)
+    return tuple(found)
+
+
+def named_geoms(model: "mujoco.MjModel", names: Sequence[str]) -> tuple[int, ...]:
+    """Return the geoms that names of a `pytest_vla.plan.task.MujocoScene` mean. Raises VlaError if one means none."""
+    found: dict[int, None] = {}
+    for name in names:
+        if name.startswith("#"):
+            found[part_number(model, "geom", name)] = None
+            continue
+        of = [
+            geom
+            for geom in range(model.ngeom)
+            if fnmatchcase(model.geom(geom).name, name) or fnmatchcase(model.body(model.geom_bodyid[geom]).name, name)
+        ]
+        if not of:
+            raise VlaError(f"the model has no geom and no body {name!r}, which the suite's scene names")
+        found |= dict.fromkeys(of)
     return tuple(found)
 
 
@@ -288,6 +314,8 @@ def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, .
         partial(space_of_patterns, surfaces_of),
         LEVELS,
         _GRADES,
+        needs=(NEEDS_SURFACE,),
+        modules=MODULES,
     )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Edits, ModelEdit, Params
-from pytest_vla.scene.workspaces import workspace
+from pytest_vla.plan.task import NEEDS_CAMERA, Task
+from pytest_vla.scene.scene import FRONT_CAMERA
+from pytest_vla.scene.variation import Edits, ModelEdit, Params, part_number
 from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, VariationKind, always
 from pytest_vla.vary.space import CHOICE, NUMBER, Parameter, Space
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import SceneSpec
 
 DIMENSION = "camera"
-CAMERA = "agentview"
-
 VIEWS = THIRD_PERSON, WRIST, ALL = ("third_person", "wrist", "all")
 """What `blackout` blinds: the cameras that look from outside, the one on the hand, or all."""
 
@@ -35,6 +33,9 @@ MOST_TURN = 10.0
 MOST_NARROWER, MOST_WIDER = 0.25, 0.5
 """Of the field of view. In a still narrower one what stands at the edge, as LIBERO-Goal's rack, would not be seen."""
 
+_NEAREST = 0.1
+"""How far (m) ahead of a camera its look-at point is at least."""
+
 _Apply = Callable[["mujoco.MjModel", "SceneSpec", int], None]
 
 
@@ -43,8 +44,8 @@ def _sign(draw: Draw, kind: str) -> int:
 
 
 def _check_seen(task: Task) -> None:
-    if CAMERA not in task.protocol.cameras:
-        raise VlaError(f"{task.suite} has no camera {CAMERA}, so nothing would change")
+    if task.scene is None and FRONT_CAMERA not in task.protocol.cameras:
+        raise VlaError(f"{task.suite} has no camera {FRONT_CAMERA}, so nothing would change")
 
 
 def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
@@ -52,23 +53,39 @@ def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
     _check_seen(task)
 
     def edit(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
-        apply(model, scene, model.camera(CAMERA).id)
+        apply(model, scene, camera_id(model, scene))
 
     return Edits(model=(ModelEdit(arrays, edit),))
 
 
-def workspace_height(scene: "SceneSpec") -> float:
-    """Return the height (m) of a scene's table top or floor."""
-    return workspace(scene.problem, scene.problem).offset[2]
+def camera_id(model: "mujoco.MjModel", scene: "SceneSpec") -> int:
+    """Return the number of the camera that looks from outside. Raises VlaError if the model has none of its name."""
+    return part_number(model, "camera", scene.camera)
+
+
+def look_at_point(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> "NDArray[np.float64]":
+    """Return where a camera's optical axis meets the height of the workspace, (3,) in m.
+
+    In a suite's own world, whose camera may look along the table, it is the axis' nearest point to the middle.
+    """
+    from pytest_vla.util.rotations import look_at, view_direction
+
+    position, quaternion = model.cam_pos[camera], model.cam_quat[camera]
+    if scene.own is None:
+        return look_at(position, quaternion, scene.middle[2])
+    direction = view_direction(quaternion)
+    ahead = float((scene.middle - position) @ direction)
+    found: NDArray[np.float64] = position + max(ahead, _NEAREST) * direction
+    return found
 
 
 def farther_away(task: Task, params: Params) -> Edits:
     """Return edits that multiply the camera's distance from the look-at point by ``factor``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
-        from pytest_vla.util.rotations import farther, look_at
+        from pytest_vla.util.rotations import farther
 
-        point = look_at(model.cam_pos[camera], model.cam_quat[camera], workspace_height(scene))
+        point = look_at_point(model, scene, camera)
         model.cam_pos[camera] = farther(model.cam_pos[camera], point, params["factor"])
 
     return _moved(task, ("cam_pos",), apply)
@@ -83,10 +100,9 @@ def around(task: Task, params: Params) -> Edits:
     """Return edits that move the camera around the table, about the vertical through the look-at point."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
-        from pytest_vla.util.rotations import VERTICAL, look_at, turned
+        from pytest_vla.util.rotations import VERTICAL, turned
 
-        pose = model.cam_pos[camera], model.cam_quat[camera]
-        point = look_at(*pose, workspace_height(scene))
+        pose, point = (model.cam_pos[camera], model.cam_quat[camera]), look_at_point(model, scene, camera)
         angle = math.radians(params["azimuth_deg"])
         model.cam_pos[camera], model.cam_quat[camera] = turned(*pose, point, VERTICAL, angle)
 
@@ -97,10 +113,9 @@ def higher(task: Task, params: Params) -> Edits:
     """Return edits that raise the camera about the look-at point, at the same distance."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
-        from pytest_vla.util.rotations import look_at, raised
+        from pytest_vla.util.rotations import raised
 
-        pose = model.cam_pos[camera], model.cam_quat[camera]
-        point = look_at(*pose, workspace_height(scene))
+        pose, point = (model.cam_pos[camera], model.cam_quat[camera]), look_at_point(model, scene, camera)
         angle = math.radians(params["elevation_deg"])
         model.cam_pos[camera], model.cam_quat[camera] = raised(*pose, point, angle)
 
@@ -150,7 +165,7 @@ def blinded(task: Task, params: Params) -> Edits:
         VlaError: the suite has none of these cameras.
     """
     view = params["view"]
-    cameras = tuple(camera for camera in task.protocol.cameras if view == ALL or _view_of(camera) == view)
+    cameras = tuple(camera for camera in task.protocol.cameras if view in (ALL, _view_of(task, camera)))
     if not cameras:
         raise VlaError(f"{task.suite} has no such camera; it has {', '.join(task.protocol.cameras)}")
 
@@ -160,7 +175,9 @@ def blinded(task: Task, params: Params) -> Edits:
     return Edits(pictures=(begin,), told={"view": view, "cameras": list(cameras)})
 
 
-def _view_of(camera: str) -> str:
+def _view_of(task: Task, camera: str) -> str:
+    if task.scene is not None:
+        return THIRD_PERSON if camera in task.scene.views else WRIST
     return WRIST if "eye_in_hand" in camera else THIRD_PERSON
 
 
@@ -185,6 +202,7 @@ KINDS = (
         LEVELS,
         f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times the distance",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
     ),
     VariationKind(
@@ -197,6 +215,7 @@ KINDS = (
         LEVELS,
         f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
         again=always,
     ),
@@ -210,6 +229,7 @@ KINDS = (
         LEVELS,
         f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
     ),
     VariationKind(
@@ -225,6 +245,7 @@ KINDS = (
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in total",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
         again=always,
     ),
@@ -238,6 +259,7 @@ KINDS = (
         LEVELS,
         f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} narrower",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
     ),
     VariationKind(
@@ -250,6 +272,7 @@ KINDS = (
         LEVELS,
         f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} wider",
         uneven=(PICTURE,),
+        needs=(NEEDS_CAMERA,),
         in_sight=True,
     ),
     VariationKind(
@@ -263,5 +286,6 @@ KINDS = (
         by_name=True,
         probe=True,
         part_is="view",
+        needs=(),
     ),
 )

@@ -270,7 +270,7 @@ KINDS = (
         lambda draw: {},
         lambda task, params: Edits(instruction=""),
         probe=True,
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.nonsense",
@@ -280,7 +280,7 @@ KINDS = (
         told,
         space_of_text,
         probe=True,
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.other_task",
@@ -290,7 +290,7 @@ KINDS = (
         told_of_another,
         space_of_mates,
         probe=True,
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.other_goal",
@@ -300,7 +300,7 @@ KINDS = (
         another_goal,
         space_of_mates,
         alone=True,
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.words",
@@ -311,7 +311,7 @@ KINDS = (
         space_of_text,
         levels=WORD_LEVELS,
         as_published="language.words_paper",
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.words_paper",
@@ -322,7 +322,7 @@ KINDS = (
         space_of_text,
         levels=WORD_LEVELS,
         published=True,
-        anywhere=True,
+        needs=(),
     ),
     VariationKind(
         "language.paraphrase",
@@ -332,6 +332,6 @@ KINDS = (
         told,
         space_of_text,
         parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
-        anywhere=True,
+        needs=(),
     ),
 )

@@ -1,12 +1,12 @@
 """Variations of what stands where: objects that the task does not need, and its own objects in other places."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import NEEDS_OBJECT, Task
 from pytest_vla.scene.problem import Literal, Problem, problem_of
 from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.variation import Edits, Params
@@ -127,7 +127,7 @@ def draw_displacement(draw: Draw) -> Params:
     Raises:
         VlaError: the task is about no object that stands on the workspace.
     """
-    free = _free_objects(problem_of(draw.task))
+    free = _movable(draw.task)
     drawn = draw.again(0).shared("layout.displacement")
     name = free[(drawn.randrange(len(free)) + draw.time) % len(free)]
     direction = round((drawn.uniform(0.0, 360.0) + draw.time * 360.0 / _DRAWS) % 360.0, 1)
@@ -137,9 +137,18 @@ def draw_displacement(draw: Draw) -> Params:
 
 def displacement(task: Task, params: Params) -> Edits:
     """Return edits that move and turn one of the task's objects at the start, with everything that stands on it."""
-    problem, name = problem_of(task), params["object"]
-    along, zones = standing_on(problem, name), _goal_zones(problem, name)
+    name = params["object"]
     distance, direction, yaw = params["distance"], params["direction"], params["yaw"]
+    if task.scene is not None:
+
+        def move_own(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
+            from pytest_vla.vary.axes.layout_states import displace_own
+
+            displace_own(model, state, name, distance, direction, yaw)
+
+        return Edits(state=(move_own,) if distance or yaw else (), told=params)
+    problem = problem_of(task)
+    along, zones = standing_on(problem, name), _goal_zones(problem, name)
 
     def move(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
         from pytest_vla.vary.axes.layout_states import displace
@@ -156,7 +165,7 @@ def space_of_displacement(task: Task) -> tuple[Parameter, ...]:
         VlaError: the task is about no object that stands on the workspace.
     """
     return (
-        Parameter("object", CHOICE, choices=tuple(_free_objects(problem_of(task)))),
+        Parameter("object", CHOICE, choices=tuple(_movable(task))),
         Parameter("distance", NUMBER, 0.0, round(_METRES * LEVELS[-1], 2), 0.0, unit="m"),
         Parameter("direction", ANGLE, 0.0, 360.0, unit="deg"),
         Parameter("yaw", NUMBER, -_DEGREES * LEVELS[-1], _DEGREES * LEVELS[-1], 0.0, unit="deg"),
@@ -189,6 +198,11 @@ def _moved_by_goal(problem: Problem) -> tuple[str, ...]:
     objects = {item.name for item in problem.objects}
     wanted = [str(literal.arguments[0]) for literal in problem.goal if literal.predicate in ("on", "in")]
     return tuple(dict.fromkeys(name for name in wanted if name in objects))
+
+
+def _movable(task: Task) -> Sequence[str]:
+    """Return the objects that a displacement may move. Raises VlaError if there is none."""
+    return task.scene.objects if task.scene is not None else _free_objects(problem_of(task))
 
 
 def _free_objects(problem: Problem) -> list[str]:
@@ -261,6 +275,7 @@ KINDS = (
         grades="2 to 10 cm and 9 to 45 degrees",
         in_sight=True,
         again=always,
+        needs=(NEEDS_OBJECT,),
     ),
     VariationKind(
         "layout.removed",

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import NEEDS_LIGHT, Task
 from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, Edits, ModelEdit, Params, model_array
-from pytest_vla.scene.workspaces import workspace
+from pytest_vla.vary.axes.camera import camera_id
 from pytest_vla.vary.kind import LEVELS, PICTURE, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import ANGLE, NUMBER, Parameter
 
@@ -98,7 +98,7 @@ def direction(task: Task, params: Params) -> Edits:
 def _middle(scene: "SceneSpec") -> "Array":
     import numpy as np
 
-    return np.array(workspace(scene.problem, scene.problem).offset, dtype=np.float64)
+    return np.array(scene.middle)
 
 
 def _source(model: "mujoco.MjModel", light: int, middle: "Array") -> "Array":
@@ -134,7 +134,7 @@ def shares(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, floa
 def is_overlit(model: "mujoco.MjModel", scene: "SceneSpec") -> bool:
     """Whether all of the workspace is saturated, as in LIBERO's kitchens, so that brighter light cannot be seen."""
     corners = ((x, y) for x in (-REACH, REACH) for y in (-REACH, REACH))
-    return all(_given(model, scene, corner) + _always(model) > 1 for corner in ((0.0, 0.0), *corners))
+    return all(_given(model, scene, corner) + _always(model, scene) > 1 for corner in ((0.0, 0.0), *corners))
 
 
 def level_out(model: "mujoco.MjModel", scene: "SceneSpec", share: float = 1.0) -> None:
@@ -146,7 +146,7 @@ def level_out(model: "mujoco.MjModel", scene: "SceneSpec", share: float = 1.0) -
         model, scene: the model's lights are changed.
         share: 1 removes all of the excess, 0 none of it.
     """
-    given, always = _given(model, scene), _always(model)
+    given, always = _given(model, scene), _always(model, scene)
     if given + always > 1 and given > 0:
         model.light_diffuse[:] *= 1 + share * (max(1 - always, 0.0) / given - 1)
 
@@ -156,12 +156,14 @@ def _given(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, floa
     return float(shares(model, scene, aside) @ model.light_diffuse.mean(axis=1))
 
 
-def _always(model: "mujoco.MjModel") -> float:
+def _always(model: "mujoco.MjModel", scene: "SceneSpec") -> float:
     """Compute the brightness of level ground due to the headlight."""
     from pytest_vla.util.rotations import view_direction
 
     headlight = model.vis.headlight
-    steepness = max(-float(view_direction(model.cam_quat[model.camera("agentview").id])[2]), 0.0)
+    if scene.own is not None and not scene.camera:
+        return float(headlight.ambient.mean()) if headlight.active else 0.0
+    steepness = max(-float(view_direction(model.cam_quat[camera_id(model, scene)])[2]), 0.0)
     return float(headlight.ambient.mean() + steepness * headlight.diffuse.mean()) if headlight.active else 0.0
 
 
@@ -307,6 +309,7 @@ KINDS = (
         LEVELS,
         f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times the brightness, tint up to {TINT:.0%}; "
         "saturated scenes are only tinted",
+        needs=(NEEDS_LIGHT,),
     ),
     VariationKind(
         "light.direction",
@@ -321,6 +324,7 @@ KINDS = (
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
         uneven=(PICTURE,),
+        needs=(NEEDS_LIGHT,),
     ),
     VariationKind(
         "light.specular",
@@ -336,6 +340,7 @@ KINDS = (
         LEVELS,
         f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} added specular intensity",
         uneven=(PICTURE,),
+        needs=(NEEDS_LIGHT,),
     ),
     VariationKind(
         "light.shadow",
@@ -347,5 +352,6 @@ KINDS = (
         LEVELS,
         "20% to 100% of the full shadow",
         uneven=(PICTURE,),
+        needs=(NEEDS_LIGHT,),
     ),
 )

@@ -166,7 +166,7 @@ KINDS = (
             levels=LEVELS,
             grades=grade.grades,
             uneven=grade.uneven,
-            anywhere=True,
+            needs=(),
             modules=MODULES,
         )
         for grade in _GRADES

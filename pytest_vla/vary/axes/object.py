@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import NEEDS_OBJECT, Task
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem, problem_of
-from pytest_vla.scene.variation import Edits, Params
+from pytest_vla.scene.variation import MASS_ARRAYS, Edits, ModelEdit, Params, part_number
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.vary.axes.background import Pattern, drawn_pattern, pattern_parameters
 from pytest_vla.vary.axes.layout import standing_on
-from pytest_vla.vary.effects.painting import Part, Repaint, covering, painting
+from pytest_vla.vary.effects.painting import MODULES, Part, Repaint, covering, painting
 from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
 
@@ -36,6 +36,9 @@ LARGER, SMALLER = 0.03, 0.05
 """By how much a level makes an object larger or smaller, in each direction. A soup can of 6.7 cm grows to 7.7 cm at
 most, and the gripper opens by 8 cm."""
 
+MOST_MASS, MOST_FRICTION = 3.0, 3.0
+"""Of level 5: so many times the mass or friction, or one over it."""
+
 _SATURATION = 0.6, 0.95
 # What is black has a colour nobody sees: so bright are black and white, of 1.
 _DARKEST, _BRIGHTEST = 0.35, 0.95
@@ -47,6 +50,8 @@ def goals_object(task: Task, may_be_fixture: bool) -> str:
     Raises:
         VlaError: the goal names neither, or only a fixture and that is not wanted.
     """
+    if task.scene is not None:
+        return task.scene.objects[0]
     problem = problem_of(task)
     named = list(dict.fromkeys(name for literal in problem.goal for name in _named(literal, problem)))
     objects = {item.name for item in problem.objects}
@@ -130,6 +135,9 @@ def _painted(params: Params, repaint: Repaint) -> Edits:
 
 def object_geoms(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tuple[int, ...]:
     """Return the visual geoms of an object or fixture."""
+    if scene.own is not None:
+        root = part_number(model, "body", name)
+        return tuple(geom for geom in range(model.ngeom) if model.body_rootid[model.geom_bodyid[geom]] == root)
     roots = {body.root_body for body in scene.bodies if body.name == name}
     return tuple(
         geom
@@ -167,6 +175,52 @@ def size(task: Task, params: Params) -> Edits:
     return Edits(problem=(scaled,), state=(stand,)) if factor != 1 else Edits()
 
 
+def _scaled_by(draw: Draw, kind: str, most: float) -> Params:
+    """Draw more or less: `most` times at level 5, or one over it; the way is the same for all levels."""
+    way = draw.shared(f"{DIMENSION}.{kind}").choice((-1, 1))
+    return {OBJECT: goals_object(draw.task, may_be_fixture=False), "factor": round(most ** (way * draw.share), 4)}
+
+
+def mass(task: Task, params: Params) -> Edits:
+    """Return edits that multiply the object's mass and inertia."""
+
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
+        import mujoco
+
+        for body in _bodies_of(model, scene, params[OBJECT]):
+            model.body_mass[body] *= params["factor"]
+            model.body_inertia[body] *= params["factor"]
+        mujoco.mj_setConst(model, mujoco.MjData(model))
+
+    return Edits(model=(ModelEdit(MASS_ARRAYS, apply),) if params["factor"] != 1 else ())
+
+
+def friction(task: Task, params: Params) -> Edits:
+    """Return edits that multiply the sliding friction of the object's geoms.
+
+    Where two geoms touch, MuJoCo takes the larger friction of both, or that of the geom with the higher priority.
+    """
+
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
+        bodies = set(_bodies_of(model, scene, params[OBJECT]))
+        for geom in range(model.ngeom):
+            if int(model.geom_bodyid[geom]) in bodies:
+                model.geom_friction[geom][0] *= params["factor"]
+
+    return Edits(model=(ModelEdit(("geom_friction",), apply),) if params["factor"] != 1 else ())
+
+
+def _bodies_of(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tuple[int, ...]:
+    """Return the bodies of an object."""
+    body = scene.body(name)
+    root = part_number(model, "body", name if body is None else body.root_body)
+    return tuple(each for each in range(model.nbody) if model.body_rootid[each] == root)
+
+
+def _factor(most: float) -> Parameter:
+    return Parameter("factor", NUMBER, round(1 / most, 4), most, 1.0)
+
+
 def _which(task: Task, may_be_fixture: bool) -> Parameter:
     return Parameter(OBJECT, CHOICE, choices=(goals_object(task, may_be_fixture),))
 
@@ -190,6 +244,8 @@ KINDS = (
         LEVELS,
         _GRADES,
         published=True,
+        needs=(NEEDS_OBJECT,),
+        modules=MODULES,
     ),
     VariationKind(
         "object.texture",
@@ -201,6 +257,8 @@ KINDS = (
         LEVELS,
         _GRADES,
         published=True,
+        needs=(NEEDS_OBJECT,),
+        modules=MODULES,
     ),
     VariationKind(
         "object.size",
@@ -216,5 +274,23 @@ KINDS = (
         f"{LARGER:.0%} to {LARGER * LEVELS[-1]:.0%} larger, or {SMALLER:.0%} to {SMALLER * LEVELS[-1]:.0%} smaller",
         scene=True,
         published=True,
+    ),
+    *(
+        VariationKind(
+            f"{DIMENSION}.{name}",
+            about,
+            "ours",
+            partial(_scaled_by, kind=name, most=most),
+            apply,
+            lambda task, most=most: (_which(task, False), _factor(most)),  # type: ignore[misc]
+            LEVELS,
+            f"{most**0.2:.3g} to {most:g} times, or one over it",
+            by_name=True,
+            needs=(NEEDS_OBJECT,),
+        )
+        for name, about, most, apply in (
+            ("mass", "the goal's object heavier or lighter, at random", MOST_MASS, mass),
+            ("friction", "the goal's object rougher or smoother, at random", MOST_FRICTION, friction),
+        )
     ),
 )

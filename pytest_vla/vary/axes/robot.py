@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError, VlaError
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import NEEDS_ARM, Task
 from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.problem import problem_of
-from pytest_vla.scene.variation import Edits, Params
+from pytest_vla.scene.variation import Edits, Params, part_number
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.vary.axes.layout_room import in_picture
 from pytest_vla.vary.kind import LEVELS, Draw, VariationKind, always
@@ -35,8 +36,12 @@ def draw_joints(draw: Draw) -> Params:
     """Draw a joint offset of `level` tenths of a radian from the arm's own pose, in a direction in joint space.
 
     All levels share the direction. At every level the hand is in the picture, and every joint within its limits: the
-    rest pose of LIBERO's arm is at least 0.62 rad from any limit.
+    rest pose of LIBERO's arm is at least 0.62 rad from any limit. Of another arm, whose hand is not looked for in the
+    picture, draws beyond a limit are drawn again.
     """
+    if draw.task.scene is not None:
+        own = draw.shared(f"robot.joints/{draw.time}")
+        return {"offset": _offsets([own.gauss(0.0, 1.0) for _ in draw.task.scene.arm])[draw.level]}
     drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
     for _ in range(_TRIES):
         direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
@@ -57,6 +62,8 @@ def joints(task: Task, params: Params) -> Edits:
     told = {"norm": norm, "offset": offset}
     if not any(offset):
         return Edits(told=told)
+    if task.scene is not None:
+        return Edits(state=(partial(_put_own_arm, task.scene.arm, offset),), told=told)
     place = _place_of(task)
     pose = _pose(place, offset)
     # A draw that some level could not have is none of the others' either.
@@ -74,6 +81,36 @@ def joints(task: Task, params: Params) -> Edits:
         state[1 : 1 + len(pose)] = pose
 
     return Edits(state=(put,), rest_joints=pose, told=told)
+
+
+def _put_own_arm(
+    arm: Sequence[str],
+    offset: Sequence[float],
+    model: "mujoco.MjModel",
+    scene: "SceneSpec",
+    state: "NDArray[np.float64]",
+) -> None:
+    """Turn the joints of another arm than LIBERO's by the offset, in a state (1+nq+nv,).
+
+    Raises RedrawError if a joint goes beyond its limits, or the arm into something.
+    """
+    from pytest_vla.sim.contacts import newly_touched
+
+    before, moved = state[1 : 1 + model.nq].copy(), set[int]()
+    for name, turn in zip(arm, offset, strict=True):
+        joint = part_number(model, "joint", name)
+        at = 1 + int(model.jnt_qposadr[joint])
+        state[at] += turn
+        low, high = model.jnt_range[joint]
+        if model.jnt_limited[joint] and not low <= state[at] <= high:
+            raise RedrawError(f"robot.joints: {name} would be beyond its limits")
+        moved.add(int(model.jnt_bodyid[joint]))
+    for body in range(model.nbody):
+        # Bodies come after their parents.
+        if int(model.body_parentid[body]) in moved:
+            moved.add(body)
+    if touched := newly_touched(model, before, state[1 : 1 + model.nq], moved):
+        raise RedrawError(f"robot.joints: the arm would begin in {touched}")
 
 
 def _offsets(direction: Sequence[float]) -> dict[int, list[float]]:
@@ -114,6 +151,10 @@ def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
     )
 
 
+def _joints_of(task: Task) -> int:
+    return len(REST_JOINTS if task.scene is None else task.scene.arm)
+
+
 KINDS = (
     VariationKind(
         "robot.joints",
@@ -121,9 +162,10 @@ KINDS = (
         "LIBERO-Plus's range, drawn by us",
         draw_joints,
         joints,
-        lambda task: (Parameter("offset", NUMBER, -_MOST, _MOST, 0.0, (len(REST_JOINTS),), unit="rad"),),
+        lambda task: (Parameter("offset", NUMBER, -_MOST, _MOST, 0.0, (_joints_of(task),), unit="rad"),),
         levels=LEVELS,
         grades="0.1 to 0.5 rad in joint space; the hand moves 3 to 14 cm on average",
         again=always,
+        needs=(NEEDS_ARM,),
     ),
 )

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 
+MODULES = ("cv2",)
+"""What painting imports beside numpy."""
+
 Repaint = Callable[["Pixels", int], "Pixels"]
 """New pixels (H, W, 3), RGB, for a picture's own, and how often a picture repeats along its sides to cover a metre."""
 
@@ -28,7 +31,7 @@ def painting(parts: Sequence[Part], share: float) -> ModelEdit:
 
     def names(model: "mujoco.MjModel", scene: "SceneSpec") -> tuple[str, ...]:
         found = (textures_of(model, geoms_of(model, scene)) for geoms_of, _ in parts)
-        return tuple(dict.fromkeys(model.texture(texture).name for each in found for texture in each))
+        return tuple(dict.fromkeys(model.texture(texture).name or f"#{texture}" for each in found for texture in each))
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         for geoms_of, repaint in parts:

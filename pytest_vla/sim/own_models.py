@@ -1,0 +1,283 @@
+"""The MuJoCo models of other people's environments: where they are, and which of their parts variations change."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import FLOOR, SURFACES, TABLE, WALL, MujocoScene
+from pytest_vla.scene.variation import part_number
+from pytest_vla.util.text import did_you_mean
+
+Observe = Callable[[Any], Any]
+"""Returns an environment's observation of the present state of its MuJoCo data."""
+
+MODEL_STATE = 1 | 2 | 4 | 8 | 32 | 512 | 1024
+"""Of MuJoCo's mjtState: time, positions, velocities, activations, controls and mocap poses."""
+
+
+def mujoco_of(env: Any) -> tuple[Any, Any] | None:
+    """Return the MuJoCo model and data that an environment simulates with, or None if it shows none.
+
+    They are ``model`` and ``data`` (gymnasium's MujocoEnv, Meta-World, gymnasium-robotics), those of ``sim``
+    (robosuite) or of ``physics`` (dm_control, gym-aloha), of the environment or of what it holds as ``_env``.
+    """
+    mujoco: Any = sys.modules.get("mujoco")
+    if mujoco is None:
+        return None
+    held = getattr(env, "unwrapped", env)
+    for _ in range(_MOST_WITHIN):
+        for owner in (held, getattr(held, "sim", None), getattr(held, "physics", None)):
+            model, data = (_bare(getattr(owner, name, None)) for name in ("model", "data"))
+            if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData):
+                return model, data
+        inner = getattr(held, "_env", None) or getattr(held, "env", None)
+        if inner is None or inner is held:
+            return None
+        held = getattr(inner, "unwrapped", inner)
+    return None
+
+
+_MOST_WITHIN = 5
+
+
+def _bare(wrapped: Any) -> Any:
+    """Return what dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap."""
+    for name in ("ptr", "_model", "_data"):
+        inner = getattr(wrapped, name, None)
+        if type(inner).__name__ in ("MjModel", "MjData"):
+            return inner
+    return wrapped
+
+
+def observer(env: Any, given: Observe | None) -> Callable[[], Any] | None:
+    """Return a function that observes the present state, through the environment's wrappers; None if there is none."""
+    if given is not None:
+        return partial(given, env)
+    inner = getattr(env.unwrapped, "_get_obs", None)
+    if inner is None:
+        return None
+    chain = []
+    while env is not env.unwrapped:
+        chain.append(getattr(env, "observation", None))
+        env = env.env
+
+    def observe() -> Any:
+        found = inner()
+        for change in reversed(chain):
+            found = found if change is None else change(found)
+        return found
+
+    return observe
+
+
+def rebuild_renderer(env: Any, title: str) -> None:
+    """Let an environment send its textures to the graphics side anew, when it renders next.
+
+    Raises VlaError if it renders by other means than gymnasium's or dm_control's.
+    """
+    inner = env.unwrapped
+    renderer: Any = getattr(inner, "mujoco_renderer", None)
+    renderer = renderer or getattr(getattr(inner, "_env", None), "mujoco_renderer", None)
+    if hasattr(renderer, "_viewers"):
+        renderer.close()
+        renderer._viewers, renderer.viewer = {}, None
+        return
+    physics: Any = getattr(getattr(inner, "_env", inner), "physics", None)
+    if hasattr(physics, "_free_rendering_contexts"):
+        physics._free_rendering_contexts()
+        return
+    if hasattr(inner, "repaint"):
+        inner.repaint()
+        return
+    raise VlaError(
+        f"{title}: its renderer cannot be told of other textures or shadows. Give the environment a method repaint(), "
+        "called after its model's textures or shadows have changed"
+    )
+
+
+def model_scene(
+    env: Any,
+    title: str,
+    views: tuple[str, ...],
+    given: Mapping[str, Any],
+    reset: Callable[[], object],
+    observe: Observe | None = None,
+) -> MujocoScene | None:
+    """Return the parts of an environment's model, guessed and corrected; None without a model.
+
+    Args:
+        env: with gymnasium's interface.
+        title: the environment's, for errors.
+        views: the suite's cameras that are rendered.
+        given: fields of the scene instead of the guessed ones.
+        reset: resets the environment.
+        observe: the suite's own, if it has one.
+
+    Raises:
+        VlaError: `given` has a field that is none, or names a part that is not there, or the data is a copy.
+    """
+    found = mujoco_of(env)
+    if found is None:
+        if given:
+            raise VlaError(f"{title}: scene= is of a MuJoCo model, and the environment shows none")
+        return None
+    reset()
+    model, data = found
+    again = mujoco_of(env)
+    if again is None or again[0] is not model or again[1] is not data:
+        raise VlaError(
+            f"{title}: its MuJoCo model or data is another object after a reset, so that a variation would change a "
+            "copy. Show the ones that it simulates with, as env.unwrapped.model and .data"
+        )
+    guessed = guess_scene(model, data, views, _camera_of(env, model))
+    corrected = with_fields(title, replace(guessed, fixed=observer(env, observe) is None), given)
+    assert corrected is not None
+    _check_scene(title, model, corrected)
+    return corrected
+
+
+def with_fields(title: str, scene: MujocoScene | None, given: Mapping[str, Any]) -> MujocoScene | None:
+    """Return a scene with some fields as given in a conftest, by lists or tuples. Raises VlaError: it has no such field."""
+    known = [each.name for each in fields(MujocoScene)]
+    if strange := next((name for name in given if name not in known), None):
+        raise VlaError(f"{title}: scene has {strange!r}.{did_you_mean(strange, known)} Fields: {', '.join(known)}")
+    if scene is None or not given:
+        return scene
+    return replace(scene, **{name: _plain(name, value) for name, value in given.items()})
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a field of a scene as given in a conftest, in tuples."""
+    if name == "surfaces":
+        listed = value.items() if isinstance(value, Mapping) else value
+        return tuple((surface, (geoms,) if isinstance(geoms, str) else tuple(geoms)) for surface, geoms in listed)
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _check_scene(title: str, model: Any, scene: MujocoScene) -> None:
+    """Raise VlaError if a name of a scene is none of the model's."""
+    wanted = [("camera", scene.camera)] if scene.camera else []
+    wanted += [("body", name) for name in scene.objects] + [("joint", name) for name in scene.arm]
+    try:
+        for sort, name in wanted:
+            part_number(model, sort, name)
+    except VlaError as error:
+        raise VlaError(f"{title}: scene: {error}") from error
+    for surface, geoms in scene.surfaces:
+        if surface not in SURFACES:
+            raise VlaError(f"{title}: scene has the surface {surface!r}; expected {', '.join(SURFACES)}")
+        for name in geoms:
+            owners = (
+                each
+                for geom in range(model.ngeom)
+                for each in (model.geom(geom).name, model.body(model.geom_bodyid[geom]).name)
+            )
+            if not name.startswith("#") and not any(fnmatchcase(each, name) for each in owners):
+                raise VlaError(f"{title}: scene: the model has no geom and no body {name!r} for the {surface}")
+    for name in scene.objects:
+        joint = int(model.body_jntadr[part_number(model, "body", name)])
+        if joint < 0 or model.jnt_type[joint] != _FREE:
+            raise VlaError(f"{title}: scene: the object {name!r} has no free joint, so it cannot be moved")
+
+
+_FREE, _HINGE, _PLANE = 0, 3, 0
+"""Of MuJoCo's mjtJoint and mjtGeom."""
+
+_WORDS = {
+    TABLE: ("*table*", "*desk*", "*counter*", "*bench*"),
+    FLOOR: ("*floor*", "*ground*", "*plane*"),
+    WALL: ("*wall*", "*background*"),
+}
+
+
+def guess_scene(model: Any, data: Any, views: tuple[str, ...], camera: int) -> MujocoScene:
+    """Return the parts of a model that variations change, guessed.
+
+    The arm is the hinges that actuators drive, or those between the world and a body that is welded to a mocap body.
+    An object is a body with a free joint that no actuator moves. Surfaces go by the names of geoms, bodies and
+    materials that do not move, and a plane is the floor. The middle is that of the objects, or else of the hand, on
+    what is below.
+
+    Args:
+        model, data: of MuJoCo, reset; not changed.
+        views: the suite's cameras that are rendered.
+        camera: the model's camera that they show, or -1 for a free one.
+    """
+    import mujoco
+    import numpy as np
+
+    def named(sort: str, number: int) -> str:
+        return str(getattr(model, sort)(number).name) or f"#{number}"
+
+    driven = {
+        int(model.actuator_trnid[each][0])
+        for each in range(model.nu)
+        if model.actuator_trntype[each] == mujoco.mjtTrn.mjTRN_JOINT
+    }
+    hands, arm = [], {joint for joint in driven if model.jnt_type[joint] == _HINGE}
+    for weld in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_WELD):
+        pair = [int(model.eq_obj1id[weld]), int(model.eq_obj2id[weld])]
+        hands += [body for body in pair if model.body_mocapid[body] < 0 and any(model.body_mocapid[pair] >= 0)]
+    for hand in hands:
+        body = hand
+        while body > 0:
+            first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+            arm |= {joint for joint in range(first, first + count) if model.jnt_type[joint] == _HINGE}
+            body = int(model.body_parentid[body])
+    robot = {int(model.body_rootid[model.jnt_bodyid[joint]]) for joint in driven | arm}
+    objects = [
+        int(model.jnt_bodyid[joint])
+        for joint in range(model.njnt)
+        if model.jnt_type[joint] == _FREE and int(model.body_rootid[model.jnt_bodyid[joint]]) not in robot
+    ]
+    surfaces: dict[str, list[str]] = {}
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        if model.body_weldid[body] or model.geom_rgba[geom][3] == 0 or int(model.body_rootid[body]) in robot - {0}:
+            continue
+        material = int(model.geom_matid[geom])
+        words = [model.geom(geom).name, model.body(body).name if body else ""]
+        words += [model.material(material).name] if material >= 0 else []
+        surface = FLOOR if model.geom_type[geom] == _PLANE else ""
+        for name, patterns in _WORDS.items():
+            if any(fnmatchcase(word.lower(), pattern) for word in words for pattern in patterns):
+                surface = name
+                break
+        if surface:
+            surfaces.setdefault(surface, []).append(named("geom", geom))
+    last = max(arm, key=lambda joint: int(model.jnt_bodyid[joint]), default=-1)
+    around = data.xpos[objects] if objects else data.xpos[[hands[0] if hands else int(model.jnt_bodyid[last])]]
+    x, y, z = (float(value) for value in (around.mean(axis=0) if objects or hands or last >= 0 else model.stat.center))
+    ground = mujoco.mj_ray(model, data, [x, y, z], [0.0, 0.0, -1.0], None, 1, -1, np.zeros(1, dtype=np.int32))
+    held = camera >= 0 and int(model.cam_bodyid[camera]) == 0 and int(model.cam_mode[camera]) == 0
+    return MujocoScene(
+        camera=named("camera", camera) if held else "",
+        views=views,
+        middle=(round(x, 4), round(y, 4), round(z - max(float(ground), 0.0), 4)),
+        lights=int(model.nlight),
+        surfaces=tuple((name, tuple(surfaces[name])) for name in SURFACES if name in surfaces),
+        objects=tuple(named("body", body) for body in objects),
+        arm=tuple(named("joint", joint) for joint in sorted(arm)),
+    )
+
+
+def _camera_of(env: Any, model: Any) -> int:
+    """Return the model's camera that an environment renders, or -1 if it is a free one or not known."""
+    held = env.unwrapped
+    for _ in range(_MOST_WITHIN):
+        for name in ("mujoco_renderer", ""):
+            owner = getattr(held, name, None) if name else held
+            number, said = getattr(owner, "camera_id", None), getattr(owner, "camera_name", None)
+            if isinstance(number, int) and 0 <= number < model.ncam:
+                return number
+            if isinstance(said, str) and said in [model.camera(each).name for each in range(model.ncam)]:
+                return int(model.camera(said).id)
+        inner = getattr(held, "_env", None)
+        if inner is None:
+            break
+        held = getattr(inner, "unwrapped", inner)
+    return -1
