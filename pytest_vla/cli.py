@@ -14,6 +14,7 @@ from pytest_vla import extensions, hook_modules, kernels
 from pytest_vla.commands.extension import TOPICS, pytest_vla_commands
 from pytest_vla.entries import Command, CommandEntry
 from pytest_vla.errors import VlaError
+from pytest_vla.util.extras import extra_of
 from pytest_vla.util.text import did_you_mean, printable_lines
 
 # A command's module is imported when the command is run, so that --help is fast.
@@ -53,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (VlaError, OSError) as error:
         return _refuse(error, trouble)
+    except ModuleNotFoundError as error:
+        if (cure := extra_of(error)) is None:
+            raise
+        return _refuse(f"`pytest-vla {name}` needs {error.name}, which is not installed: {cure}", trouble)
     except KeyboardInterrupt:
         return _refuse("interrupted", trouble)
     return code if isinstance(code, int) else 0

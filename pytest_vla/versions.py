@@ -9,7 +9,7 @@ import ctypes
 import importlib.util
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,9 @@ SUPPORTED = {"mujoco": ("3.3.7", "3.3.2", "3.2.3", "3.8.1"), "robosuite": ("1.4.
 
 DEFAULT = {name: versions[0] for name, versions in SUPPORTED.items()}
 """The pair that published numbers were made on, as far as settled scenes and pictures go."""
+
+LIBERO = "pip install 'pytest-vla[libero]'"
+"""The command that installs the pair, and what else LIBERO's scenes need."""
 
 MUJOCO_END = (3, 10)
 """The first MuJoCo whose mj_fullM takes other arguments: the native control step would crash on it."""
@@ -47,21 +50,30 @@ def check_versions(allow: bool = False) -> dict[str, str]:
         VlaError: the pair is not supported; with the command that installs a supported one.
     """
     found = {name: installed(name) for name in SUPPORTED}
-    drivable = None not in found.values() and MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END
+    if missing := [name for name, v in found.items() if v is None]:
+        raise VlaError(
+            f"not installed: {', '.join(missing)}. LIBERO's scenes (tabletop, libero_goal, ...) need the extra libero: "
+            f"{sys.executable} -m {LIBERO}. It pins {_pins(SUPPORTED)}: if another package here needs other "
+            "versions, use a separate environment"
+        )
+    drivable = MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END
     wrong = {name: v for name, v in found.items() if v not in SUPPORTED[name]}
     if wrong and not (allow and drivable):
-        listed = ", ".join(f"{name} {v}" if v else f"no {name}" for name, v in wrong.items())
-        pins = " ".join(f"{name}=={DEFAULT[name]}" for name in wrong)
+        listed = ", ".join(f"{name} {v}" for name, v in wrong.items())
         first, *others = SUPPORTED["mujoco"]
         pair = f"mujoco {first} (or {', '.join(others)}) with robosuite {DEFAULT['robosuite']}"
-        message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {pins}"
+        message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {_pins(wrong)}"
         if drivable:
             message += "; or run with --vla-allow-versions: physics and pictures are not verified against upstream's"
-        elif None not in found.values():
+        else:
             begin, end = (".".join(map(str, bound)) for bound in (MUJOCO_BEGIN, MUJOCO_END))
             message += f" (--vla-allow-versions does not help: it takes mujoco from {begin} on and before {end})"
         raise VlaError(f"{message}.")
     return {name: str(v) for name, v in found.items()}
+
+
+def _pins(names: Iterable[str]) -> str:
+    return " ".join(f"{name}=={DEFAULT[name]}" for name in names)
 
 
 def _major_minor(version: str) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
         "Prints the sources, sizes and licences, and asks before it downloads. Needs a network and huggingface_hub: "
-        "pip install 'pytest-vla[libero]'."
+        "pip install 'pytest-vla[fetch]'."
     )
     parser.add_argument(
         "what", metavar="libero", choices=("libero",), help="download LIBERO's assets, tasks and init states"
@@ -188,7 +188,7 @@ def hub_sources() -> Sources:
         import huggingface_hub
     except ImportError as error:
         raise VlaError(
-            f"`pytest-vla fetch` needs huggingface_hub: pip install 'pytest-vla[libero]'. {_OTHERWISE}"
+            f"`pytest-vla fetch` needs huggingface_hub: pip install 'pytest-vla[fetch]'. {_OTHERWISE}"
         ) from error
 
     hub = huggingface_hub.HfApi()

@@ -168,7 +168,6 @@ def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
 
-    check_versions()
     if options.report is not None:
         check_report(options.report, "--report")
     file, untyped = _file(options)
@@ -176,6 +175,8 @@ def _searched(options: argparse.Namespace) -> int:
     spec, rival = (_policy(options, key, file, untyped) for key in ("vla_model", "against"))
     spec = spec or searched_model(options)
     tasks = searched_tasks(options)
+    if any(task.world is None for task in tasks):
+        check_versions()
     check_output(options.output)
     campaign, rules = _campaign(options, tasks)
     listed: list[ListedCase] = []

@@ -67,8 +67,9 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.policies.load import check_model, digest_of, resolve_policy
     from pytest_vla.versions import check_versions
 
-    check_versions()
     spec, tasks = searched_model(options), searched_tasks(options)
+    if any(task.world is None for task in tasks):
+        check_versions()
     check_output(options.output)
     backend = choose_backend(options.backend).backend
     found: dict[str, Reworded] = {}

@@ -360,7 +360,7 @@ def _downloaded(hub: _Hub, patterns: Sequence[str]) -> Path:
 
     As for checkpoints (`pytest_vla.policies.lerobot`), typing the name is consent.
     """
-    client = required("huggingface_hub", "pip install 'pytest-vla[libero]'")
+    client = required("huggingface_hub", "pip install 'pytest-vla[fetch]'")
     try:
         return Path(
             client.snapshot_download(

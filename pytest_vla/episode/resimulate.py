@@ -8,6 +8,7 @@ episode bit for bit; on another one, drift does not accumulate beyond a single s
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from pytest_vla.records.record import BEGAN, Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.lazy_observation import Observation
-from pytest_vla.sim.world import World
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
 
 _TIME, _GRIPPER, _PARTS = "time", "gripper", ("x", "y", "z", "qw", "qx", "qy", "qz")
 
@@ -35,7 +38,7 @@ def began_metrics(started: RecordedStart, fixtures: Mapping[str, NDArray[np.floa
 
 
 def reset_to(
-    world: World, state: NDArray[np.float64], fixtures: Mapping[str, NDArray[np.float64]], gripper: float, seed: int
+    world: "World", state: NDArray[np.float64], fixtures: Mapping[str, NDArray[np.float64]], gripper: float, seed: int
 ) -> Observation:
     """Reset the world to a recorded state, without settling.
 
@@ -52,7 +55,7 @@ def reset_to(
     return world.reset(state, seed, settle=False, fixtures=poses, ran=(ran, gripper) if ran > 0 else None)
 
 
-def begin_again(world: World, record: Record, trajectory: Trajectory, *, settle: bool) -> Observation:
+def begin_again(world: "World", record: Record, trajectory: Trajectory, *, settle: bool) -> Observation:
     """Reset the world to where a recorded episode began: its init state, or the state that it was begun from.
 
     Args:
@@ -92,7 +95,7 @@ class Moment:
     drift: float
 
 
-def resimulate(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Iterator[Moment]:
+def resimulate(world: "World", record: Record, trajectory: Trajectory, variation: Variation | None) -> Iterator[Moment]:
     """Yield the moments of a recorded episode: its beginning, and the one after each control step.
 
     The world is in the state of the last moment that was yielded, with the charges of its meters until then.
@@ -132,7 +135,7 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
         yield Moment(step + 1, observation, _drift(world, trajectory, step + 1))
 
 
-def _drift(world: World, trajectory: Trajectory, step: int) -> float:
+def _drift(world: "World", trajectory: Trajectory, step: int) -> float:
     # If an episode broke in a step, the state after the step may be missing.
     return float(np.abs(world.data.qpos - trajectory.qpos[step]).max()) if step < len(trajectory.qpos) else 0.0
 
@@ -156,7 +159,7 @@ class Rescored:
     drift: float
 
 
-def rescored(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
+def rescored(world: "World", record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
     """Resimulate a recorded episode and charge it by the world's meters.
 
     Args and errors are those of `pytest_vla.episode.resimulate.resimulate`.

@@ -27,7 +27,7 @@ from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
-from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, recorded_versions
+from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world_state import ModelChanges
@@ -65,6 +65,8 @@ class WorldPool:
             world = None
         known = world is not None and world.task == task and world.variation is variation
         if world is None or not (known or world.switch(task, variation)):
+            # Before the import, which fails without a simulator.
+            check_versions(allow=self._allow_versions)
             from pytest_vla.sim.world import World
 
             self.close()

@@ -42,7 +42,7 @@ from pytest_vla.expert.hand import (
     facing,
 )
 from pytest_vla.expert.heights import Heights, corners
-from pytest_vla.expert.policy import next_literal
+from pytest_vla.expert.rehearsal import next_literal
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, grip_site
 from pytest_vla.sim.contacts import Mask, Things, things_of

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case, changes_actions, init_state_of
+from pytest_vla.plan.case import Case, changes_actions, init_state_of, parts_of
 from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
@@ -25,8 +25,9 @@ from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.extras import PICTURES, is_installed
 from pytest_vla.util.text import counted, did_you_mean, printable, ranges_text
-from pytest_vla.vary.registry import find_variation
+from pytest_vla.vary.registry import find_variation, kind_of
 
 if TYPE_CHECKING:
     from pytest_vla.policies.fit import FitFinding, Traits
@@ -71,6 +72,7 @@ def check_ready(selection: Selection) -> None:
     if of_mujoco:
         check_versions(allow=settings.allow_versions)
         cache_limit()
+    _check_modules(selection)
     _check_results(settings.results)
     if of_mujoco:
         _check_data(settings, of_mujoco)
@@ -133,7 +135,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
     notes += _idle_rules(selection)
     notes += _repeated_starts(selection)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
-    mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
+    mujoco = check_versions(allow=True)["mujoco"] if of_mujoco else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:
         suites = {name: settings.load_suite(name) for name in selection.cases}
         starts = [
@@ -368,6 +370,22 @@ def _check_dimensions(selection: Selection) -> None:
                 refused = refused or error
     if refused is not None:
         raise VlaError(f"--vla-fuzz-dimensions: {refused}") from refused
+
+
+def _check_modules(selection: Selection) -> None:
+    """Raise VlaError if a kind of the selected variations needs a package that is not installed."""
+    labels = {*selection.settings.vary, *(case.variation for cases in selection.cases.values() for case in cases)}
+    kinds = {kind.name: kind for label in labels for part in parts_of(label) if (kind := kind_of(part)) is not None}
+    lacking: dict[str, list[str]] = {}
+    for kind in kinds.values():
+        for module in kind.modules:
+            if not is_installed(module):
+                lacking.setdefault(module, []).append(kind.name)
+    if lacking:
+        names = {name for some in lacking.values() for name in some}
+        # An environment with opencv-python must not get the headless one too.
+        cure = PICTURES if "cv2" in lacking else "pip install numba"
+        raise VlaError(f"{', '.join(sorted(names))}: not installed: {', '.join(sorted(lacking))}. {cure}")
 
 
 def _is_of_mujoco(suite: str, settings: Settings) -> bool:

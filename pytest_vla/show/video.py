@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -66,13 +67,21 @@ def outlined(world: Any, picture: Frame, camera: str, names: Sequence[str]) -> F
     bodies = _bodies(world, names) if names and hasattr(world, "segmentation") else []
     if not bodies:
         return picture
-    import cv2
-
-    seen = np.isin(world.segmentation(camera, bodies), bodies).astype(np.uint8)
+    seen = np.isin(world.segmentation(camera, bodies), bodies)
     if seen.shape != picture.shape[:2]:
         return picture
-    contours, _ = cv2.findContours(seen, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    return np.asarray(cv2.drawContours(picture.copy(), contours, -1, _CHARGED_RED, 1), dtype=np.uint8)
+    drawn = picture.copy()
+    drawn[outline_of(seen)] = _CHARGED_RED
+    return drawn
+
+
+def outline_of(seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the outer edge (H, W) of a mask's parts; holes have none. As OpenCV's outer contours, drawn one wide."""
+    from scipy import ndimage
+
+    whole = ndimage.binary_fill_holes(seen)
+    edge: NDArray[np.bool_] = whole & ~ndimage.binary_erosion(whole)
+    return edge
 
 
 def _bodies(world: Any, names: Sequence[str]) -> list[int]:
@@ -102,7 +111,7 @@ _CODEC = "libx264"
 # Sharp enough for the strip's text, and cheap. With more threads the bytes would depend on the machine.
 _OPTIONS = {"preset": "veryfast", "crf": "18", "threads": "1"}
 _KEY_FRAME_SECONDS = 2
-_STRIP = 20
+_STRIP, _TEXT = 20, 12
 _WHITE, _GREEN, _RED = (230, 230, 230), (120, 220, 120), (240, 120, 120)
 _LAST_FRAME_SECONDS = 1.0
 
@@ -331,10 +340,10 @@ def _pyav() -> Any:
     return av
 
 
-def _opencv() -> Any:
-    with _cure_of("OpenCV"):
-        import cv2
-    return cv2
+def _pillow() -> Any:
+    with _cure_of("Pillow"):
+        from PIL import Image, ImageDraw, ImageFont
+    return Image, ImageDraw, ImageFont
 
 
 @contextlib.contextmanager
@@ -348,16 +357,21 @@ def _cure_of(package: str) -> Iterator[None]:
         ) from error
 
 
+@cache
+def _font(fonts: Any) -> Any:
+    return fonts.load_default(_TEXT)
+
+
 def _with_strip(picture: Frame, text: str, ending: str) -> Frame:
     """Return the picture above a strip with a text on the left and an ending on the right; both sides become even."""
-    cv2 = _opencv()
+    image_of, draw_on, fonts = _pillow()
     height, width = picture.shape[:2]
     frame = np.zeros((height + _STRIP + (height + _STRIP) % 2, width + width % 2, 3), dtype=np.uint8)
     frame[:height, :width] = picture
-    font, size, baseline = cv2.FONT_HERSHEY_SIMPLEX, 0.4, height + _STRIP - 6
-    cv2.putText(frame, text, (4, baseline), font, size, _WHITE, 1, cv2.LINE_AA)
+    image = image_of.fromarray(frame)
+    draw, font, baseline = draw_on.Draw(image), _font(fonts), height + _STRIP - 6
+    draw.text((4, baseline), text, font=font, fill=_WHITE, anchor="ls")
     if ending:
-        (extent, _), _ = cv2.getTextSize(ending, font, size, 1)
         colour = _GREEN if ending == "success" else _RED
-        cv2.putText(frame, ending, (width - extent - 4, baseline), font, size, colour, 1, cv2.LINE_AA)
-    return frame
+        draw.text((width - 4, baseline), ending, font=font, fill=colour, anchor="rs")
+    return np.array(image)

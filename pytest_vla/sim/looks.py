@@ -7,7 +7,6 @@ numbers which the code draws from its process's generator are drawn here by scen
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 
 from pytest_vla.errors import SceneError
@@ -15,11 +14,12 @@ from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import CameraOffset, Noise
 from pytest_vla.scene.variation import ModelEdit
-from pytest_vla.sim.observations import PictureChange
 from pytest_vla.sim.pixel_noise import Picture, frame_generator, gaussian_noise, salted
 
 if TYPE_CHECKING:
     import mujoco
+
+    from pytest_vla.sim.observations import PictureChange
 
 
 # The light of a picture, adjusted after it was drawn, as VLA-Arena does it.
@@ -111,12 +111,12 @@ class Looks:
         if not self.has_random_colours:
             return self.cameras
 
-        def colour(model: mujoco.MjModel, scene: SceneSpec) -> None:
+        def colour(model: "mujoco.MjModel", scene: SceneSpec) -> None:
             colour_geoms(model, scene_seed)
 
         return (*self.cameras, ModelEdit(("geom_rgba",), colour))
 
-    def pictures(self, scene_seed: int) -> tuple[PictureChange, ...]:
+    def pictures(self, scene_seed: int) -> "tuple[PictureChange, ...]":
         """Return changes of each picture: light, then noise drawn by scene seed, camera and step."""
         light, noise = self.light, self.noise
         changes: list[PictureChange] = []
@@ -135,7 +135,7 @@ class Looks:
         return tuple(changes)
 
 
-def looks_of(problem: Problem, model: mujoco.MjModel) -> Looks:
+def looks_of(problem: Problem, model: "mujoco.MjModel") -> Looks:
     """Return the picture settings of a problem's file.
 
     Raises:
@@ -150,7 +150,9 @@ def looks_of(problem: Problem, model: mujoco.MjModel) -> Looks:
     )
 
 
-def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> bool:
+def _is_moved(problem: Problem, camera: CameraOffset, model: "mujoco.MjModel") -> bool:
+    import mujoco
+
     where = f"{problem.source}:{camera.line}:{camera.column}"
     identifier = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera.name)
     if identifier < 0:
@@ -166,10 +168,10 @@ def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> 
     return True
 
 
-def _moved(camera: CameraOffset, model: mujoco.MjModel) -> ModelEdit:
+def _moved(camera: CameraOffset, model: "mujoco.MjModel") -> ModelEdit:
     identifier = model.camera(camera.name).id
 
-    def move(model: mujoco.MjModel, scene: SceneSpec) -> None:
+    def move(model: "mujoco.MjModel", scene: SceneSpec) -> None:
         model.cam_pos[identifier] += camera.offset
 
     return ModelEdit(("cam_pos",), move)

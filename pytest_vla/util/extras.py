@@ -6,9 +6,14 @@ from types import ModuleType
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.versions import DEFAULT
+from pytest_vla.versions import DEFAULT, LIBERO
 
 INSTALL = "pip install 'pytest-vla[language]'"
+
+PICTURES = "pip install 'pytest-vla[pictures]'"
+"""Where LIBERO's simulator is not installed: numba and OpenCV, for variations of pictures and textures."""
+
+_EXTRAS = {**dict.fromkeys(("mujoco", "robosuite", "termcolor", "numba", "llvmlite"), LIBERO), "cv2": PICTURES}
 
 
 def required(module: str, install: str = INSTALL) -> Any:
@@ -31,6 +36,11 @@ def required(module: str, install: str = INSTALL) -> Any:
 def is_installed(module: str) -> bool:
     """Whether a top-level module is installed; it is not imported."""
     return importlib.util.find_spec(module) is not None
+
+
+def extra_of(error: ImportError) -> str | None:
+    """Return the command that installs a missing module of LIBERO's simulator, or None for any other failed import."""
+    return _EXTRAS.get((error.name or "").partition(".")[0]) if isinstance(error, ModuleNotFoundError) else None
 
 
 # What to install if an import fails: a package, or the system libraries behind an installed one.

@@ -136,6 +136,7 @@ class VariationKind:
         part_is: the parameter that the label's part gives, or empty.
         needs: what it needs of a suite's own world: nothing, if it changes only pictures, words or actions; parts of a
             MuJoCo model, of `pytest_vla.plan.task.PARTS`; or `LIBERO_SCENE`, which no such world has.
+        modules: what its edits import beside numpy, such as ``cv2``; a run with such a kind is refused without them.
     """
 
     name: str
@@ -161,6 +162,7 @@ class VariationKind:
     recorded: str = ""
     part_is: str = ""
     needs: tuple[str, ...] = (LIBERO_SCENE,)
+    modules: tuple[str, ...] = ()
 
     def misfit(self, task: Task) -> str:
         """Return why the world that a task's suite brings cannot have the kind, or "" if it can."""

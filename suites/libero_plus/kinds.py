@@ -17,6 +17,7 @@ from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, sec
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, SUITES, plus_parts
 from pytest_vla.suites.libero_pro.tables import as_bddl
 from pytest_vla.vary.axes.language import space_of_text, told
+from pytest_vla.vary.axes.noise import MODULES
 from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.space import LISTED, SEED, Parameter
 
@@ -174,6 +175,7 @@ def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> VariationKind:
         parts=_plus_labels,
         published=True,
         needs=(),
+        modules=MODULES,
     )
 
 

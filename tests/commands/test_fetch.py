@@ -304,7 +304,7 @@ def test_without_its_client_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert main(["fetch", "libero", "--yes", f"--to={tmp_path / 'libero'}"]) == 1
     err = capsys.readouterr().err
-    assert "pip install 'pytest-vla[libero]'" in err
+    assert "pip install 'pytest-vla[fetch]'" in err
     assert "a checkout of LIBERO" in err
 
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers, Carry
-from pytest_vla.expert.policy import next_literal
+from pytest_vla.expert.rehearsal import next_literal
 from tests.support.slow import all_slow_but
 from tests.support.worlds import tabletop
 

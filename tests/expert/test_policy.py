@@ -9,7 +9,8 @@ from pytest_vla import load_suite
 from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError
-from pytest_vla.expert.policy import choose, expert_policy, next_literal
+from pytest_vla.expert.policy import expert_policy
+from pytest_vla.expert.rehearsal import choose, next_literal
 from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator

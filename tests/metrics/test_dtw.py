@@ -49,6 +49,17 @@ def test_exact_dtw_is_the_textbook_s(path: Path, other: Path) -> None:
     assert distance(path, other) == pytest.approx(by_definition(path, other), rel=1e-12, abs=1e-12)
 
 
+@given(PATHS, PATHS, st.integers(1, 4))
+def test_without_numba_the_results_are_the_same_to_the_bit(path: Path, other: Path, count: int) -> None:
+    paths = np.stack([path * (1 + k) - k for k in range(count)])
+    compiled = exact_dtw(paths, other)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pytest_vla.metrics.dtw_kernel", None)
+        plain = exact_dtw(paths, other)
+    np.testing.assert_array_equal(plain.distances, compiled.distances)
+    np.testing.assert_array_equal(plain.lengths, compiled.lengths)
+
+
 @given(PATHS, PATHS)
 def test_dtw_is_symmetric_and_zero_on_a_path_itself_however_slow(path: Path, other: Path) -> None:
     assert distance(path, other) == pytest.approx(distance(other, path), rel=1e-12, abs=1e-12)

@@ -143,7 +143,7 @@ ARGS = f"--vla-tasks={TASK} -p 'no:cacheprovider'"
 def test_a_checkpoint_that_does_as_well_passes(checkout: Path, tmp_path: Path) -> None:
     ended = run_action(checkout, tmp_path, **ASKED, args=ARGS, require="no-worse")
     assert ended.code == 0, ended.log
-    assert (tmp_path / "installed").read_text() == f"{REPOSITORY}\n", "what is installed is the action's own source"
+    assert (tmp_path / "installed").read_text() == f"{REPOSITORY}[libero]\n", "the action's own source"
     assert ended.outputs["verdict"] == "no worse"
     assert ended.summary.startswith("### gate: no worse (margin 80 points, alpha 5% per side)\n")
     assert "- vla: passed (--vla-baseline=baseline.vla.json)" in ended.summary

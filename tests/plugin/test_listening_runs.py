@@ -13,7 +13,7 @@ Run = Callable[..., pytest.RunResult]
 POLICIES = """
 import numpy as np
 from pytest_vla import load_suite
-from pytest_vla.expert.policy import _Expert
+from pytest_vla.expert.rehearsal import Expert
 from pytest_vla.scene.problem import problem_of
 
 TASKS = {task.language: task for task in load_suite("tabletop").tasks}
@@ -28,12 +28,12 @@ def listener(episode):
     task = TASKS.get(episode.instruction)
     if task is None:
         return lambda observation: np.tile([0.0, 0, 0, 0, 0, 0, -1], (50, 1))
-    return _Expert(Told(episode.world, task))
+    return Expert(Told(episode.world, task))
 
 listener.privileged = True
 
 def deaf(episode):
-    return _Expert(episode.world)
+    return Expert(episode.world)
 
 deaf.privileged = True
 """

@@ -9,13 +9,13 @@ import pytest
 POLICIES = """
 import numpy as np
 from pytest_vla import World, load_suite
-from pytest_vla.expert.policy import _Expert
+from pytest_vla.expert.rehearsal import Expert
 
 STILL = np.tile([0.0, 0, 0, 0, 0, 0, -1], (20, 1))
 
 # Acts on pictures of which any is black as if it saw nothing, and only where the bowl is on the table.
 def looker(episode):
-    expert, bowl = _Expert(episode.world), episode.world.data.body("bowl_1_main").xpos[2] < 2
+    expert, bowl = Expert(episode.world), episode.world.data.body("bowl_1_main").xpos[2] < 2
 
     def session(observation):
         dark = observation["agentview_image"].max() == 0
@@ -29,7 +29,7 @@ looker.privileged = True
 def blind(episode):
     known = World(load_suite("tabletop").task(episode.task), image_size=(32, 32))
     known.reset(episode.seed, scene_seed=episode.seed)
-    expert = _Expert(known)
+    expert = Expert(known)
 
     def session(observation):
         action = np.asarray(expert(observation)).reshape(-1)

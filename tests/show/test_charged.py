@@ -1,11 +1,13 @@
 """Charges in pictures."""
 
+import cv2
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import ndimage
 
 from pytest_vla.plan.costs import Charge
-from pytest_vla.show.video import charged_between, cost_label, cost_until, headline_charges, outlined
+from pytest_vla.show.video import charged_between, cost_label, cost_until, headline_charges, outline_of, outlined
 from tests.support.worlds import tabletop
 
 TOUCH = Charge("touch", 4.0, 3, account="paper", bodies=("robot0_link5", "bowl_1"), last_step=6)
@@ -52,3 +54,13 @@ def test_a_body_is_outlined_where_it_is() -> None:
     assert len(red) < len(place)
     assert outlined(world, picture, "agentview", ["nothing"]) is picture
     assert outlined(object(), picture, "agentview", ["bowl_1"]) is picture
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_outline_is_opencvs_outer_contour(seed: int) -> None:
+    numbers = np.random.default_rng(seed)
+    field = ndimage.gaussian_filter(numbers.random(numbers.integers(1, 40, 2)), numbers.uniform(0, 2))
+    seen = field > np.quantile(field, numbers.random())
+    contours, _ = cv2.findContours(seen.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    drawn = cv2.drawContours(np.zeros(seen.shape, np.uint8), contours, -1, 1, 1)
+    np.testing.assert_array_equal(outline_of(seen), drawn.astype(bool))

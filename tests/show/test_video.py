@@ -134,7 +134,7 @@ def test_an_encoder_that_is_missing_is_told_with_its_cure(tmp_path: Path, monkey
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.mp4", "of an earlier run")]
 
 
-@pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("av", "av")])
+@pytest.mark.parametrize(("module", "package"), [("PIL", "pillow"), ("av", "av")])
 def test_without_its_packages_the_cure_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str
 ) -> None:

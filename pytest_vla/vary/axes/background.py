@@ -21,7 +21,7 @@ from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import Edits, ModelEdit, Params, part_number
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
-from pytest_vla.vary.effects.painting import Part, covering, painting
+from pytest_vla.vary.effects.painting import MODULES, Part, covering, painting
 from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, SEED, WHOLE, Parameter
 
@@ -315,6 +315,7 @@ def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, .
         LEVELS,
         _GRADES,
         needs=(NEEDS_SURFACE,),
+        modules=MODULES,
     )
 
 

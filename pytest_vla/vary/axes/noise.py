@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DIMENSION = "noise"
 
+MODULES = ("cv2", "numba")
+"""Imported by `pytest_vla.vary.effects.pictures`."""
+
 # Exact in every JSON reader.
 _SEED_BITS = 48
 
@@ -164,6 +167,7 @@ KINDS = (
             grades=grade.grades,
             uneven=grade.uneven,
             needs=(),
+            modules=MODULES,
         )
         for grade in _GRADES
     ),

@@ -17,7 +17,7 @@ from pytest_vla.scene.variation import MASS_ARRAYS, Edits, ModelEdit, Params, pa
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.vary.axes.background import Pattern, drawn_pattern, pattern_parameters
 from pytest_vla.vary.axes.layout import standing_on
-from pytest_vla.vary.effects.painting import Part, Repaint, covering, painting
+from pytest_vla.vary.effects.painting import MODULES, Part, Repaint, covering, painting
 from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
 
@@ -245,6 +245,7 @@ KINDS = (
         _GRADES,
         published=True,
         needs=(NEEDS_OBJECT,),
+        modules=MODULES,
     ),
     VariationKind(
         "object.texture",
@@ -257,6 +258,7 @@ KINDS = (
         _GRADES,
         published=True,
         needs=(NEEDS_OBJECT,),
+        modules=MODULES,
     ),
     VariationKind(
         "object.size",

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 
+MODULES = ("cv2",)
+"""What painting imports beside numpy."""
+
 Repaint = Callable[["Pixels", int], "Pixels"]
 """New pixels (H, W, 3), RGB, for a picture's own, and how often a picture repeats along its sides to cover a metre."""
 
