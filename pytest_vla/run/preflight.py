@@ -48,6 +48,7 @@ def check_ready(selection: Selection) -> None:
         from pytest_vla.policies.load import check_model
 
         check_model(settings.spec)
+        _check_latency(selection)
     if model is not None or selection.named:
         # What packages add to records is known, or refused, before there is one.
         extensions.metrics()
@@ -74,6 +75,26 @@ def check_ready(selection: Selection) -> None:
     _check_results(settings.results)
     if of_mujoco:
         _check_data(settings, of_mujoco)
+
+
+_RECORDED_ACTIONS = ("replay", "memoriser")
+"""Policies that do not look, and so do not think."""
+
+
+def _check_latency(selection: Selection) -> None:
+    """Raise VlaError if recorded actions are to be played with latency: they came in time when they were recorded."""
+    settings = selection.settings
+    if str(settings.model_text).partition(":")[0] not in _RECORDED_ACTIONS:
+        return
+    late = settings.latency is not None and settings.latency.seconds != 0
+    labels = (case.variation for suite in selection.cases.values() for case in suite)
+    varied = next((label for label in labels if "action.latency" in label), None)
+    if late or varied:
+        given = f"--vla-realtime={settings.realtime}" if late else f"--vla-vary={varied}"
+        raise VlaError(
+            f"{given}: --vla-model={settings.model} plays recorded actions, and needs no time to think. Leave one of the "
+            "two out"
+        )
 
 
 _OURS = ("vla", "pytest_vla.")
