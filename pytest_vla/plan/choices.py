@@ -169,7 +169,7 @@ WAIT, LATE, SKIP, BLEND = CLIENTS = ("wait", "late", "skip", "blend")
 MEASURED = "measured"
 """``--vla-realtime=measured``: each answer is as late as it took."""
 
-_SECONDS = re.compile(r"(?P<number>\d{1,5}(\.\d{1,6})?|\.\d{1,6})(?P<unit>ms|s)?")
+_SECONDS = re.compile(r"(?P<number>[0-9]{1,5}(\.[0-9]{1,6})?|\.[0-9]{1,6})(?P<unit>ms|s)?")
 
 
 class Latency(NamedTuple):
