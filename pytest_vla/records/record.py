@@ -171,7 +171,8 @@ class Record:
         provenance: versions, renderer, hash of the scene with its assets, and known stand-ins for assets.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
             that it read) and ``world`` (steps); None if the policy changed the clock to return no number. In addition
-            ``metrics.NAME``, the time to compute a requested metric, and `ANSWER` and `ANSWER_P90`.
+            ``metrics.NAME``, the time to compute a requested metric, and of episodes with latency ``answer``
+            and ``answer_p90``, the median and the 90th percentile for an answer (``--vla-realtime``).
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None if there is none.
         simulator: the names in `provenance` of values from the simulator of a suite's own world: episodes with
