@@ -105,7 +105,9 @@ class WorldPool:
 
 # Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
 
-RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "realtime", "costs", "ledger", DECLARED))
+RESERVED = frozenset(
+    (*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "realtime", "costs", "ledger", DECLARED)
+)
 """Names in a record's provenance that pytest-vla itself sets."""
 
 

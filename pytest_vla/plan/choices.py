@@ -225,8 +225,8 @@ def parse_latency(text: str) -> Latency:
     found = _SECONDS.fullmatch(amount)
     if (found is None and amount != MEASURED) or (colon and client not in CLIENTS):
         raise VlaError(
-            f"{quoted(text)} is not a latency: expected seconds of 0 or more, such as 0.15 or 150ms, or {MEASURED}; then, "
-            f"if you like, a colon and one of {', '.join(CLIENTS)}, as in 0.15:{WAIT}"
+            f"{quoted(text)} is not a latency: expected seconds of 0 or more, such as 0.15 or 150ms, or {MEASURED}; "
+            f"optionally a colon and one of {', '.join(CLIENTS)}, as in 0.15:{WAIT}"
         )
     seconds = None if found is None else float(found["number"]) / (1000 if found["unit"] == "ms" else 1)
     return Latency(seconds, client or SKIP)

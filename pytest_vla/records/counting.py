@@ -51,8 +51,8 @@ START = "start"
 of its task; if present, it is a condition of the case. `pytest_vla.records.record.BEGAN` says where fixtures stood."""
 
 REALTIME = "realtime"
-"""The entry of a record's provenance for the latency of the policy's answers; if present, it is a condition of the case.
-A latency that a variation adds is in the variation's parameters."""
+"""The entry of a record's provenance for the latency of the policy's answers; if present, it is a condition of the
+case. A latency that a variation adds is in the variation's parameters."""
 
 RECORDED = "a recorded state"
 """The value of `START`."""
@@ -270,7 +270,11 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
         if not record.simulator:
             found[index] |= of_task.get((record.run, record.suite, record.task_key), {})
         known = {name: text for name, text in found[index].items() if text != UNKNOWN}
-        same = (each for each in of_case.get(case_of(record), ()) if all(each.get(n) == known.get(n) for n in _IF_PRESENT))
+        same = (
+            each
+            for each in of_case.get(case_of(record), ())
+            if all(each.get(name) == known.get(name) for name in _IF_PRESENT)
+        )
         alike = next((each for each in same if known.items() <= each.items()), found[index])
         found[index] = alike if record.run not in of_run else found[index] | _of_world(alike)
     return tuple(found)

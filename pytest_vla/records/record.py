@@ -103,8 +103,8 @@ HELD_STEPS = "held_steps"
 (``--vla-realtime``)."""
 
 ANSWER, ANSWER_P90 = "answer", "answer_p90"
-"""The keys of `Record.timings` for the median and the 90th percentile of the seconds that the policy took for an answer,
-without drawing pictures and without waiting for its turn; of episodes with latency."""
+"""The keys of `Record.timings` for the median and the 90th percentile of the seconds that the policy took for an
+answer, without drawing pictures and without waiting for its turn. Episodes with latency have them."""
 
 DRIFT, LARGEST_DRIFT = "drift_mm", "drift_max_mm"
 """The keys of `Record.metrics` for the end effector's distance, mm, from the recorded episode that a policy plays back:

@@ -729,11 +729,11 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         topic="policy",
     )
     realtime: str | None = option(
-        "keep the world moving while the policy thinks: each answer is used so many seconds after its observation, such "
-        f"as 0.15 or 150ms; {MEASURED} (the bare option): as many as it took. Meanwhile the rest of the chunk is played, "
-        f"then the arm holds. After a colon, what the robot's client does, one of {', '.join(CLIENTS)} (default: {SKIP}; "
-        "see the page on latency). Write it with =. For a curve over latencies: --vla-vary=action.latency (default: the "
-        "world waits)",
+        "keep the world moving while the policy thinks: use each answer this many seconds after its observation, such "
+        f"as 0.15 or 150ms, or {MEASURED} (also the bare option), as late as it took. Meanwhile the rest of the "
+        "previous chunk is executed, then the arm holds. The robot's client may follow after a colon, as in 0.15:wait: "
+        f"{', '.join(CLIENTS)} (default: {SKIP}). Write it with =. Default: the world waits for the policy. "
+        "--vla-vary=action.latency gives a curve over latencies",
         f"SECONDS|{MEASURED}[:CLIENT]",
         latency_text,
         default=None,

@@ -92,8 +92,8 @@ def _check_latency(selection: Selection) -> None:
     if late or varied:
         given = f"--vla-realtime={settings.realtime}" if late else f"--vla-vary={varied}"
         raise VlaError(
-            f"{given}: --vla-model={settings.model} plays recorded actions, and needs no time to think. Leave one of the "
-            "two out"
+            f"{given}: --vla-model={settings.model} plays recorded actions, which came in time when they were "
+            "recorded. Use only one of the two"
         )
 
 

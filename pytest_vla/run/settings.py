@@ -111,9 +111,9 @@ class Settings(Options):
         late = 0 if self.latency is None or self.latency.seconds is None else self.latency.seconds
         if steps_late(late, found.protocol.control_freq) >= found.protocol.max_steps:
             raise VlaError(
-                f"--vla-realtime={self.realtime}: the first answer comes after the last of the {found.protocol.max_steps} "
-                f"steps of {task.suite}, {found.protocol.control_freq} a second. Use a shorter latency, or a larger "
-                "budget (--vla-steps)"
+                f"--vla-realtime={self.realtime}: the first answer comes after the last of the "
+                f"{found.protocol.max_steps} steps of {task.suite}, at {found.protocol.control_freq} per second. Use a "
+                "shorter latency, or a larger budget (--vla-steps)"
             )
         return found
 

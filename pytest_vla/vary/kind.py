@@ -115,8 +115,8 @@ class VariationKind:
         alone: whether it cannot be combined, because it changes the task that is asked for.
         published: whether it is a benchmark's own, with the benchmark's parameters; it then runs only if it is named,
             and not with its dimension.
-        by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate, or a change of
-            how the policy is run and not of what it does.
+        by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate, or a change
+            of how the policy is run.
         as_published: for a kind that follows a benchmark with our changes, the name of the kind without them, which
             ``--vla-protocol=paper`` uses instead; empty if there is none.
         as_upstream: for a kind that follows a paper whose code differs, the name of the kind that follows the code,
