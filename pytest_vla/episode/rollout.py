@@ -37,7 +37,7 @@ from pytest_vla.plan.choices import (
     SINGLE,
     SKIP,
     WAIT,
-    Latency,
+    Realtime,
     picture_steps,
     steps_late,
     steps_to_hold,
@@ -111,7 +111,7 @@ class Conditions:
     handling: bool = False
     alone: bool = False
     stop_when: AlarmRule | None = None
-    realtime: Latency = NO_LATENCY
+    realtime: Realtime = NO_LATENCY
     costs: str = COSTS_ALL
     declared: str = ""
     run: str = ""
@@ -412,7 +412,7 @@ def _run_session(
     return "success" if done else "failure"
 
 
-# The actions of an episode, in step with the world: see `pytest_vla.plan.choices.Latency`.
+# The actions of an episode, in step with the world: see `pytest_vla.plan.choices.Realtime`.
 
 Action = NDArray[np.float64]
 

@@ -161,10 +161,10 @@ def success_rule(text: str) -> str:
     return FIRST if steps_to_hold(text) == 1 else text
 
 
-# Latency: the world moves on while the policy thinks.
+# Realtime: the world moves on while the policy thinks.
 
 WAIT, LATE, SKIP, BLEND = CLIENTS = ("wait", "late", "skip", "blend")
-"""What a robot does while the policy thinks, and with an answer that comes late; see `Latency`."""
+"""What a robot does while the policy thinks, and with an answer that comes late; see `Realtime`."""
 
 MEASURED = "measured"
 """``--vla-realtime=measured``: each answer is as late as it took."""
@@ -172,7 +172,7 @@ MEASURED = "measured"
 _SECONDS = re.compile(r"(?P<number>[0-9]{1,5}(\.[0-9]{1,6})?|\.[0-9]{1,6})(?P<unit>ms|s)?")
 
 
-class Latency(NamedTuple):
+class Realtime(NamedTuple):
     """How late answers are used, and how; ``--vla-realtime``.
 
     The policy is asked with the observation of step t. The world takes d more steps before the answer can be used, d =
@@ -206,7 +206,7 @@ class Latency(NamedTuple):
 BLENDED = 0.3
 """The share of the chunk before in an action that is blended: lerobot's ``weighted_average``."""
 
-NO_LATENCY = Latency(0.0)
+NO_LATENCY = Realtime(0.0)
 
 
 def steps_late(seconds: float, control_freq: int) -> int:
@@ -215,7 +215,7 @@ def steps_late(seconds: float, control_freq: int) -> int:
     return math.ceil(round(seconds * control_freq, 6))
 
 
-def parse_latency(text: str) -> Latency:
+def parse_latency(text: str) -> Realtime:
     """Return the latency that ``0.15``, ``150ms``, ``measured`` or ``0.15:wait`` means.
 
     Raises:
@@ -229,7 +229,7 @@ def parse_latency(text: str) -> Latency:
             f"optionally a colon and one of {', '.join(CLIENTS)}, as in 0.15:{WAIT}"
         )
     seconds = None if found is None else float(found["number"]) / (1000 if found["unit"] == "ms" else 1)
-    return Latency(seconds, client or SKIP)
+    return Realtime(seconds, client or SKIP)
 
 
 def latency_rule(text: str) -> str:

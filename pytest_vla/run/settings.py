@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import LONGEST, Latency, parse_latency, steps_late, steps_to_hold
+from pytest_vla.plan.choices import LONGEST, Realtime, parse_latency, steps_late, steps_to_hold
 from pytest_vla.plan.task import OWN_EVALUATOR, Task, with_protocol
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
@@ -67,7 +67,7 @@ class Settings(Options):
         return "min_success" in self.typed
 
     @property
-    def latency(self) -> Latency | None:
+    def latency(self) -> Realtime | None:
         """The meaning of --vla-realtime, or None without it."""
         return None if self.realtime is None else parse_latency(self.realtime)
 

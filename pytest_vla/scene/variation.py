@@ -130,7 +130,7 @@ class Variation:
         pictures: changes of the cameras' pictures.
         actions: changes of the policy's actions.
         latency: seconds that each answer of the policy comes later, while the world moves on
-            (`pytest_vla.plan.choices.Latency`), in addition to ``--vla-realtime``; None for none.
+            (`pytest_vla.plan.choices.Realtime`), in addition to ``--vla-realtime``; None for none.
         probe: whether it observes the policy's behaviour instead of success: no test fails then, and it does not
             count in the suite's rates.
         asked: returns the problem whose goal the instruction asks for, if that is not the task's own; whether it

@@ -19,7 +19,7 @@ from pytest_vla.plan.choices import (
     NO_LATENCY,
     SKIP,
     WAIT,
-    Latency,
+    Realtime,
     latency_rule,
     parse_latency,
     steps_late,
@@ -69,7 +69,7 @@ def told(actions: Any) -> list[str]:
 
 
 def played(policy: Any, steps: int, late: int, client: str = SKIP, **options: Any) -> list[str]:
-    ended = run(policy, max_steps=steps, realtime=Latency(late / HZ, client), **options)
+    ended = run(policy, max_steps=steps, realtime=Realtime(late / HZ, client), **options)
     assert ended.steps == steps
     holds = [each == "-" for each in told(ended.trajectory.actions)]
     assert ended.record.metrics.get("held_steps", 0) == sum(holds)
@@ -116,7 +116,7 @@ def test_of_a_chunk_that_is_stale_the_last_action_is_left() -> None:
 
 
 def test_blended_actions_are_three_tenths_the_chunk_before() -> None:
-    ended = run(numbered(8), max_steps=9, realtime=Latency(1 / HZ, "blend"), replan=4)
+    ended = run(numbered(8), max_steps=9, realtime=Realtime(1 / HZ, "blend"), replan=4)
     along = ended.trajectory.actions[:, 1] * 10_000
     # The first chunk has actions 100 to 107; the second begins at 201, over 104 to 107.
     blended = [0.3 * (104 + step) + 0.7 * (201 + step) for step in range(4)]
@@ -158,7 +158,7 @@ def test_what_is_executed_is_of_a_chunk_in_order_or_a_hold(
 @given(st.integers(1, 9), st.one_of(st.none(), st.integers(1, 9)), st.sampled_from(CLIENTS))
 def test_no_latency_is_the_same_as_no_option(length: int, replan: int | None, client: str) -> None:
     plain = run(numbered(length), replan=replan).record
-    none = run(numbered(length), replan=replan, realtime=Latency(0.0, client)).record
+    none = run(numbered(length), replan=replan, realtime=Realtime(0.0, client)).record
     assert none.digest == plain.digest
     if client == SKIP:
         assert conditions_of(none) == conditions_of(plain)
@@ -171,7 +171,7 @@ def test_steps_of_a_latency_are_rounded_up_but_not_for_rounding_errors() -> None
 
 
 def test_measured_answers_are_as_late_as_they_took_by_the_policys_own_clock() -> None:
-    ended = run(numbered(4, seconds=[0.1, 0.05, 0.2]), max_steps=12, realtime=Latency(None, LATE))
+    ended = run(numbered(4, seconds=[0.1, 0.05, 0.2]), max_steps=12, realtime=Realtime(None, LATE))
     # The second question is asked two steps ahead, since the first answer took that long, and comes one step early.
     assert told(ended.trajectory.actions) == [*"--", *chunk(1, 0, 3), *chunk(2, 0, 4), *"--", "3.0"]
     assert ended.record.provenance["realtime"] == "measured, late"
@@ -195,7 +195,7 @@ def test_drawing_is_not_thinking(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.tile([0, FIRST, 0, 0, 0, 0, 1.0], (20, 1))
 
     monkeypatch.setattr(World, "picture", drawn)
-    ended = run(lambda episode: answer, realtime=Latency(None))
+    ended = run(lambda episode: answer, realtime=Realtime(None))
     assert ended.record.timings["answer"] == pytest.approx(0.1)
     assert ended.record.metrics["held_steps"] == 2
 
@@ -204,12 +204,12 @@ def test_the_arm_holds_its_pose_and_keeps_the_gripper() -> None:
     def begin(episode: Any) -> Any:
         return lambda observation: [0.3, 0, 0, 0, 0, 0, 5.0]
 
-    ended = run(begin, max_steps=5, realtime=Latency(0.05, WAIT))
+    ended = run(begin, max_steps=5, realtime=Realtime(0.05, WAIT))
     moves, settle = [0.3, 0, 0, 0, 0, 0, 1.0], list(a_task().protocol.settle_action)
     assert ended.trajectory.actions.tolist() == [settle, moves, [0.0] * 6 + [1.0], moves, [0.0] * 6 + [1.0]]
     assert ended.record.metrics["clipped_actions"] == 2, "what is held is no action of the policy"
     begin.traits = Traits(action_convention="absolute")  # type: ignore[attr-defined]
-    poses = run(begin, max_steps=4, realtime=Latency(0.05, WAIT)).trajectory.actions
+    poses = run(begin, max_steps=4, realtime=Realtime(0.05, WAIT)).trajectory.actions
     # The point is at (0, 0, 1).
     assert poses == pytest.approx(np.array([[0, 0, 1, 0, 0, 0, -1], *3 * [[0.3, 0, 0, 0, 0, 0, 5]]]))
 
@@ -223,7 +223,7 @@ def test_a_suites_own_world_says_how_it_holds() -> None:
     def actions(world: type[PointWorld]) -> Any:
         task = point_suite(world=world).tasks[0]
         task = replace(task, protocol=replace(task.protocol, max_steps=4))
-        conditions = Conditions("mine", realtime=Latency(0.05, WAIT))
+        conditions = Conditions("mine", realtime=Realtime(0.05, WAIT))
         case = Case(task.suite, task.name, 0)
         begin = lambda episode: lambda seen: [0.5, 0]  # noqa: E731
         return run_episode(case, task, begin, lambda task, _: OwnWorld(task), conditions)
@@ -247,13 +247,13 @@ def test_an_answer_counts_for_metrics_while_its_actions_are_executed() -> None:
 
         return answer
 
-    ended = run(begin, max_steps=20, realtime=Latency(3 / HZ), wishes=Wishes(samples=2))
+    ended = run(begin, max_steps=20, realtime=Realtime(3 / HZ), wishes=Wishes(samples=2))
     assert [step for step, _ in ended.answers] == [0, 11, 16]
     assert [answer.samples.shape[1] for _, answer in ended.answers if answer.samples is not None] == [8, 5, 5]
 
 
 def test_a_variation_adds_latency() -> None:
-    def played_with(task: Task, realtime: Latency, label: str) -> tuple[Any, list[str]]:
+    def played_with(task: Task, realtime: Realtime, label: str) -> tuple[Any, list[str]]:
         variation = find_variation(task, label, 0)
         world = World(task, variation)
         conditions = Conditions("mine", realtime=realtime)
@@ -267,7 +267,7 @@ def test_a_variation_adds_latency() -> None:
     assert actions == played(numbered(8), 20, 4)
     assert record.variation["parameters"] == {"milliseconds": 200.0, "steps": 4}
     assert (record.variation["level"], "realtime" in record.provenance) == (3, False)
-    record, actions = played_with(task, Latency(0.05, WAIT), "action.latency-L3")
+    record, actions = played_with(task, Realtime(0.05, WAIT), "action.latency-L3")
     assert actions == played(numbered(8), 20, 5, WAIT)
     assert record.provenance["realtime"] == "0.05 s, wait"
     with pytest.raises(VlaError, match="the first answer comes after 16 steps, and an episode has 16"):
@@ -275,7 +275,7 @@ def test_a_variation_adds_latency() -> None:
 
 
 def test_episodes_of_different_latency_are_different_cases() -> None:
-    latencies = [NO_LATENCY, Latency(0.1), Latency(0.1, WAIT), Latency(None)]
+    latencies = [NO_LATENCY, Realtime(0.1), Realtime(0.1, WAIT), Realtime(None)]
     records = [run(numbered(8), realtime=each, run=str(each)).record for each in latencies]
     assert len({key_of(record) for record in records}) == 4
     assert [name for name, _ in by_model(records)] == [
@@ -290,14 +290,14 @@ def test_episodes_of_different_latency_are_different_cases() -> None:
     ("text", "latency", "usual"),
     [
         ("0", NO_LATENCY, "0"),
-        ("150ms", Latency(0.15), "0.15"),
-        (".05s:skip", Latency(0.05), "0.05"),
-        ("0.000001:late", Latency(0.000001, LATE), "0.000001:late"),
-        ("measured:wait", Latency(None, WAIT), "measured:wait"),
-        (" 2 ", Latency(2.0), "2"),
+        ("150ms", Realtime(0.15), "0.15"),
+        (".05s:skip", Realtime(0.05), "0.05"),
+        ("0.000001:late", Realtime(0.000001, LATE), "0.000001:late"),
+        ("measured:wait", Realtime(None, WAIT), "measured:wait"),
+        (" 2 ", Realtime(2.0), "2"),
     ],
 )
-def test_a_latency_is_read_and_written(text: str, latency: Latency, usual: str) -> None:
+def test_a_latency_is_read_and_written(text: str, latency: Realtime, usual: str) -> None:
     assert parse_latency(text) == latency
     assert latency_rule(text) == usual
     assert parse_latency(usual) == latency

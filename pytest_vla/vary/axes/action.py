@@ -43,7 +43,7 @@ def delayed(task: Task, params: Params) -> Edits:
 
 
 def slow(task: Task, params: Params) -> Edits:
-    """Return edits that let each answer come later while the world moves on (`pytest_vla.plan.choices.Latency`).
+    """Return edits that let each answer come later while the world moves on (`pytest_vla.plan.choices.Realtime`).
 
     Raises VlaError if an episode is over before the first answer.
     """
