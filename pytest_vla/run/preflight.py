@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case, changes_actions, init_state_of
+from pytest_vla.plan.case import LATENCY, Case, changes_actions, init_state_of
 from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
@@ -88,7 +88,7 @@ def _check_latency(selection: Selection) -> None:
         return
     late = settings.latency is not None and settings.latency.seconds != 0
     labels = (case.variation for suite in selection.cases.values() for case in suite)
-    varied = next((label for label in labels if "action.latency" in label), None)
+    varied = next((label for label in labels if LATENCY in label), None)
     if late or varied:
         given = f"--vla-realtime={settings.realtime}" if late else f"--vla-vary={varied}"
         raise VlaError(

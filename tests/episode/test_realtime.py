@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vla.episode.apply_metrics import with_metrics
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import OwnWorld
 from pytest_vla.errors import VlaError
@@ -250,6 +251,8 @@ def test_an_answer_counts_for_metrics_while_its_actions_are_executed() -> None:
     ended = run(begin, max_steps=20, realtime=Realtime(3 / HZ), wishes=Wishes(samples=2))
     assert [step for step, _ in ended.answers] == [0, 11, 16]
     assert [answer.samples.shape[1] for _, answer in ended.answers if answer.samples is not None] == [8, 5, 5]
+    held = run(begin, max_steps=20, realtime=Realtime(3 / HZ, WAIT), wishes=Wishes(samples=2))
+    assert with_metrics(held, ["execution_variability"]).record.metrics["execution_variability"] > 0
 
 
 def test_a_variation_adds_latency() -> None:

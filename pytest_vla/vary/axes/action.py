@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import LATENCY
 from pytest_vla.plan.choices import steps_late
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, Params
@@ -109,7 +110,7 @@ KINDS = (
         anywhere=True,
     ),
     VariationKind(
-        "action.latency",
+        LATENCY,
         "every answer of the policy comes late, and the world moves on meanwhile",
         "ours",
         lambda draw: {"milliseconds": _MILLISECONDS[draw.level - 1]},
