@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import LATENCY, Case, changes_actions, init_state_of
-from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST, NO_LATENCY, steps_late
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
 from pytest_vla.plan.select import numbers_as_names
@@ -147,7 +147,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             begin = f"Leave it out ({without}), put" if without else "Put" if by else "If a plugin imports it, put"
             note += f". {begin} {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
-    notes = [*_evaluators(selection), *notes]
+    notes = [*_evaluators(selection), *_latencies(selection), *notes]
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
@@ -224,6 +224,22 @@ def _evaluators(selection: Selection) -> list[str]:
         told = f"{label_of(condition)} {has_text} differs from {whose} ({', '.join(of_suites)})"
         notes[f"{told}: gates do not compare these episodes with those that have it"] = None
     return list(notes)
+
+
+def _latencies(selection: Selection) -> Iterator[str]:
+    """Yield a note on the steps that answers come late in each suite, or that measured ones cannot be repeated."""
+    settings = selection.settings
+    latency = settings.latency or NO_LATENCY
+    if latency.seconds is None:
+        yield (
+            f"--vla-realtime={settings.realtime}: answers are as late as they take on this machine, so this run cannot "
+            "be repeated exactly"
+        )
+        return
+    for name in selection.cases if latency.seconds else ():
+        hertz = load_suite(name, data=settings.data).tasks[0].protocol.control_freq
+        late = counted(steps_late(latency.seconds, hertz), "control step")
+        yield f"latency {latency}: answers are used {late} late in {name} ({hertz} Hz)"
 
 
 def _instructions_of_files(selection: Selection) -> list[str]:

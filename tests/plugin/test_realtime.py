@@ -25,6 +25,7 @@ def test_a_run_with_latency_says_so_and_is_resumed_with_it(point: Run, pytester:
     pytester.makeini("[pytest]\nvla_realtime = 100ms\n")
     result = point(*PUSH, "--vla-seeds=0-1")
     result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*latency 0.1 s, skip: answers are used 2 control steps late in point (20 Hz)*"])
     result.stdout.fnmatch_lines(["latency: an answer took * ms, *(medians over 2 episodes); the arm held in 55% of *"])
     results = pytester.path / ".vla"
     first, _ = records_of(results)
