@@ -332,6 +332,12 @@ def _run_session(
     world = trace.world
     assert world is not None, "the episode has begun in one"
     trace.watch(conditions.remaining, conditions.handling)
+    latency, slower = conditions.realtime, 0.0 if trace.variation is None else trace.variation.latency or 0.0
+    is_late = latency != NO_LATENCY or slower > 0
+    if is_late:
+        if trace.started is not None:
+            raise EpisodeError("replay-unfit", f"{trace.started.of} cannot be played back with latency")
+        trace.held = 0
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         # For a suite's own world, the suite's object.
@@ -342,7 +348,8 @@ def _run_session(
         prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
         turn = picture_steps(task.protocol.wrist_transform or task.protocol.image_transform)[0][0]
         wanted_of = conditions.wishes, conditions.alone
-        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn)
+        late = None if latency.seconds is None else steps_late(latency.seconds + slower, task.protocol.control_freq)
+        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn, late)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
@@ -353,12 +360,6 @@ def _run_session(
         return np.array([[*row[:-1], gripper_of(row[-1], task.protocol.gripper)] for row in chunk])
 
     fed: NDArray[np.float64] | None = None
-    latency, slower = conditions.realtime, 0.0 if trace.variation is None else trace.variation.latency or 0.0
-    is_late = latency != NO_LATENCY or slower > 0
-    if is_late:
-        if trace.started is not None:
-            raise EpisodeError("replay-unfit", f"{trace.started.of} cannot be played back with latency")
-        trace.held = 0
 
     def ask(observation: Observation) -> _Reply:
         nonlocal fed

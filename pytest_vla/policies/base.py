@@ -172,6 +172,8 @@ class Episode:
         prompt: the instruction in the evaluator's template for a language model (``--vla-evaluator=openvla``); the
             instruction itself for evaluators without a template.
         wrist_transform: how the wrist camera's pictures are turned; one of `pytest_vla.plan.choices.IMAGE_TRANSFORMS`.
+        late: control steps from a question until its answer is used, for policies that plan for it, such as by
+            real-time chunking (``--vla-realtime``); None if it is measured.
     """
 
     case_id: str
@@ -187,6 +189,7 @@ class Episode:
     replan: int | None = None
     prompt: str = ""
     wrist_transform: str = "rotate_180"
+    late: int | None = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)

@@ -166,6 +166,18 @@ def test_no_latency_is_the_same_as_no_option(length: int, replan: int | None, cl
         assert (none.metrics, none.timings.keys()) == (plain.metrics, plain.timings.keys())
 
 
+def test_the_policy_is_told_how_late_its_answers_are() -> None:
+    told_late = []
+
+    def begin(episode: Any) -> Any:
+        told_late.append(episode.late)
+        return lambda observation: [0, FIRST, 0, 0, 0, 0, GRIP]
+
+    for latency in (NO_LATENCY, Realtime(0.12), Realtime(None)):
+        run(begin, max_steps=3, realtime=latency)
+    assert told_late == [0, 3, None]
+
+
 def test_steps_of_a_latency_are_rounded_up_but_not_for_rounding_errors() -> None:
     assert [steps_late(seconds, HZ) for seconds in (0, 0.001, 0.05, 0.051, 0.15, 0.55, 0.35)] == [0, 1, 1, 2, 3, 11, 7]
     assert [steps_late(round(0.05 * step, 2), HZ) for step in range(100)] == list(range(100))
