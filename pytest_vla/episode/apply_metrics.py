@@ -75,8 +75,9 @@ def answer_series(answers: Sequence[tuple[int, Answer]], steps: int) -> dict[str
         shape = (steps, max(len(each) for _, _, each in draws), draws[0][2].shape[2])
         found[instability.SAMPLES] = samples = np.full(shape, np.nan)
         for first, end, each in draws:
-            last = min(end, first + each.shape[1])
-            samples[first:last, : len(each)] = each.transpose(1, 0, 2)[: last - first]
+            # With latency the arm may hold after the last action, which counts on.
+            rows = np.minimum(np.arange(end - first), each.shape[1] - 1)
+            samples[first:end, : len(each)] = each.transpose(1, 0, 2)[rows]
     return found
 
 

@@ -8,11 +8,13 @@
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +26,38 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, CONTROLLER_6D, COSTS_ALL, ONE_OPENS, SINGLE, picture_steps, steps_to_hold
+from pytest_vla.plan.choices import (
+    ABSOLUTE,
+    BLEND,
+    BLENDED,
+    CONTROLLER_6D,
+    COSTS_ALL,
+    NO_LATENCY,
+    ONE_OPENS,
+    SINGLE,
+    SKIP,
+    WAIT,
+    Realtime,
+    picture_steps,
+    steps_late,
+    steps_to_hold,
+)
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import INSTRUCTION, Protocol, Task
-from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session, Wishes
 from pytest_vla.policies.fit import POSE_6D_SIZE, controlled, gives_6d, traits_of
 from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, begin_start, close_session, own_replan
-from pytest_vla.policies.view import actions_of_6d, converts_gripper, gripper_of, policy_view, pose_6d
+from pytest_vla.policies.view import (
+    actions_of_6d,
+    axis_angle_of_6d,
+    converts_gripper,
+    gripper_of,
+    policy_view,
+    pose_6d,
+    rotation_6d,
+)
+from pytest_vla.records.counting import REALTIME
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
@@ -65,6 +91,7 @@ class Conditions:
         handling: whether the margin to joint limits, and the things that the arm holds and touches, are recorded.
         alone: whether the policy is not to answer this episode in a batch with others.
         stop_when: the rule of an alarm that ends an episode, or None.
+        realtime: how late answers are used while the world moves on.
         costs: whether collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
         declared: digest of the user's declared costs (`DeclaredCosts.digest`); empty if there are none.
         run: the run's name for the record.
@@ -84,6 +111,7 @@ class Conditions:
     handling: bool = False
     alone: bool = False
     stop_when: AlarmRule | None = None
+    realtime: Realtime = NO_LATENCY
     costs: str = COSTS_ALL
     declared: str = ""
     run: str = ""
@@ -91,11 +119,12 @@ class Conditions:
 
     @property
     def choices(self) -> dict[str, str]:
-        """The settings on validity and costs that differ from their defaults, for the provenance."""
+        """The settings on validity, latency and costs that differ from their defaults, for the provenance."""
         costs = {} if self.costs == COSTS_ALL else {"costs": self.costs}
         costs |= {DECLARED: self.declared} if self.declared else {}
         premises = {} if self.premises else {"premises": "ignored"}
         premises |= {} if self.stop_when is None else {"stop_when": str(self.stop_when)}
+        premises |= {} if self.realtime == NO_LATENCY else {REALTIME: str(self.realtime)}
         return premises | ({"feasible": "tried"} if self.feasible else {}) | costs
 
 
@@ -183,7 +212,7 @@ def run_episode(
         policy_digest=conditions.policy_digest,
         provenance={**provenance, **conditions.choices},
         # A policy may have changed the clock.
-        timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
+        timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.all_seconds().items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
         simulator=simulator,
@@ -303,6 +332,12 @@ def _run_session(
     world = trace.world
     assert world is not None, "the episode has begun in one"
     trace.watch(conditions.remaining, conditions.handling)
+    latency, slower = conditions.realtime, 0.0 if trace.variation is None else trace.variation.latency or 0.0
+    is_late = latency != NO_LATENCY or slower > 0
+    if is_late:
+        if trace.started is not None:
+            raise EpisodeError("replay-unfit", f"{trace.started.of} cannot be played back with latency")
+        trace.held = 0
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         # For a suite's own world, the suite's object.
@@ -313,7 +348,8 @@ def _run_session(
         prompt = task.protocol.prompt.replace(INSTRUCTION, instruction)
         turn = picture_steps(task.protocol.wrist_transform or task.protocol.image_transform)[0][0]
         wanted_of = conditions.wishes, conditions.alone
-        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn)
+        late = None if latency.seconds is None else steps_late(latency.seconds + slower, task.protocol.control_freq)
+        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn, late)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
@@ -325,16 +361,22 @@ def _run_session(
 
     fed: NDArray[np.float64] | None = None
 
-    def ask(observation: Observation) -> NDArray[np.float64]:
+    def ask(observation: Observation) -> _Reply:
         nonlocal fed
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol, fed)
+        if is_late:
+            view = _TimedView(view)
         # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
+        began = perf_counter()
         answer = _limited(lambda: ask_session(session, view, size), conditions.policy_timeout)
-        # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
-        if not answer.is_bare or conditions.wishes != NO_WISHES:
-            trace.answers.append((trace.steps, answer))
+        seconds = slower
+        if isinstance(view, _TimedView):
+            measured = max(0.0, perf_counter() - began - view.seconds)
+            took = measured if answer.seconds is None else answer.seconds
+            trace.thinking.append(took)
+            seconds += took if latency.seconds is None else latency.seconds
         if task.protocol.state == CONTROLLER_6D:
             fed = pose_6d(answer.actions[-1])
         actions = actions_of_6d(answer.actions) if is_6d else answer.actions
@@ -344,14 +386,22 @@ def _run_session(
         actions = converted(actions) if converts else actions
         if task.protocol.out_of_range == "error" and clips:
             _refuse_out_of_range(actions)
-        return actions
+        return _Reply(actions, answer, steps_late(seconds, task.protocol.control_freq))
+
+    def note(answer: Answer, skipped: int) -> None:
+        """Keep an answer for metrics, from the step on at which the first of its actions that count is executed."""
+        # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
+        if not answer.is_bare or conditions.wishes != NO_WISHES:
+            samples = None if answer.samples is None else answer.samples[:, skipped:]
+            trace.answers.append((trace.steps, replace(answer, samples=samples) if skipped else answer))
 
     try:
         alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
         # After the last recorded action there is nothing to play.
         steps = task.protocol.max_steps if trace.started is None else len(trace.started.states)
         protocol = replace(task.protocol, max_steps=min(steps, task.protocol.max_steps))
-        done = _run_steps(trace, ask, world, observation, protocol, conditions.replan, alarm)
+        play = _player(trace, ask, note, _holding(world, protocol), conditions.replan, latency.client)
+        done = _run_steps(trace, play, world, observation, protocol, alarm)
         trace.conclude()
     except BaseException:
         # The first error is the one to report.
@@ -362,24 +412,155 @@ def _run_session(
     return "success" if done else "failure"
 
 
+# The actions of an episode, in step with the world: see `pytest_vla.plan.choices.Realtime`.
+
+Action = NDArray[np.float64]
+
+
+class _Reply(NamedTuple):
+    """A policy's answer.
+
+    Attributes:
+        actions: (k, n), as they are executed.
+        answer: with what metrics need.
+        late: how many control steps pass before it can be used.
+    """
+
+    actions: NDArray[np.float64]
+    answer: Answer
+    late: int
+
+
+class _TimedView(Mapping[str, NDArray[Any]]):
+    """An observation that knows how long reading it took: a robot's cameras do not wait for the policy to look."""
+
+    def __init__(self, view: Observation) -> None:
+        self._view, self.seconds = view, 0.0
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        began = perf_counter()
+        try:
+            return self._view[key]
+        finally:
+            self.seconds += perf_counter() - began
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._view
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._view)
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+
+_REMEMBERED = 10
+"""The answers whose latest is expected again, where each is as late as it took: so does real-time chunking."""
+
+
+def _player(
+    trace: Trace,
+    ask: Callable[[Observation], _Reply],
+    note: Callable[[Answer, int], None],
+    hold: Callable[[Observation, Action | None], Action],
+    replan: int | None,
+    client: str,
+) -> Callable[[Observation], Action]:
+    """Return a function that takes the observation of each step, in order, and returns the action of that step.
+
+    It asks the policy when a question is due, one at a time. Without latency, whole chunks are executed, or the first
+    `replan` actions of each.
+
+    Args:
+        trace: has the number of the present step, and counts those in which the arm holds.
+        ask: returns the policy's reply to an observation.
+        note: called with each answer whose actions begin to be executed, and how many of them are left out.
+        hold: returns the action that keeps the arm where it is, from the last one.
+        replan: how many actions of a chunk are executed before the next one; None for all.
+        client: one of `pytest_vla.plan.choices.CLIENTS`.
+    """
+    rest: deque[Action] = deque()
+    coming: tuple[int, _Reply] | None = None
+    lags: deque[int] = deque(maxlen=_REMEMBERED)
+    # Of the present chunk: how many actions are to be executed, and were; and how many were since the last question.
+    wanted = played = since = 0
+    last: Action | None = None
+
+    def take(asked: int, reply: _Reply) -> None:
+        nonlocal coming, wanted, played
+        # Of a chunk whose time has passed altogether, the last action is left.
+        skipped = min(since, len(reply.actions) - 1) if client in (SKIP, BLEND) else 0
+        fresh = [*reply.actions[skipped:]]
+        if client == BLEND and skipped == since > 0:
+            fresh[: len(rest)] = [BLENDED * old + (1 - BLENDED) * new for old, new in zip(rest, fresh, strict=False)]
+        wanted, played, coming = min(replan or len(fresh), len(fresh)), 0, None
+        rest.clear()
+        rest.extend(fresh[:wanted] if client == WAIT else fresh)
+        if asked:
+            note(reply.answer, skipped)
+
+    def play(observation: Observation) -> Action:
+        nonlocal coming, played, since, last
+        if coming is not None and coming[0] + coming[1].late <= trace.steps:
+            take(*coming)
+        ahead = 0 if client == WAIT else max(lags, default=0)
+        if coming is None and (not rest or (client != WAIT and played + ahead >= wanted)):
+            reply = ask(observation)
+            coming, since = (trace.steps, reply), 0
+            lags.append(reply.late)
+            if not trace.steps:
+                # The steps before the first answer is used count as its own.
+                note(reply.answer, 0)
+            if not reply.late:
+                take(*coming)
+        if rest:
+            last, played, since = rest.popleft(), played + 1, since + 1
+        else:
+            last = hold(observation, last)
+            trace.held = (trace.held or 0) + 1
+        return last
+
+    return play
+
+
+def _holding(world: EpisodeWorld, protocol: Protocol) -> Callable[[Observation, Action | None], Action]:
+    """Return a function from an observation and the last action to the action that keeps the arm where it is.
+
+    A relative one moves nothing, with the gripper's last command; of poses the last one is kept. Before the first
+    action it is the settle action, or the pose that the controller has. A suite's own world says it itself.
+    """
+    own: Callable[[Action | None], Action] | None = getattr(world, "hold", None)
+    settled = np.array(protocol.settle_action, dtype=np.float64)
+
+    def hold(observation: Observation, last: Action | None) -> Action:
+        if own is not None:
+            return own(last)
+        if protocol.control != ABSOLUTE:
+            return settled if last is None else np.append(np.zeros(len(last) - 1), np.clip(last[-1], -1.0, 1.0))
+        if last is not None:
+            return last
+        turn = axis_angle_of_6d(rotation_6d(observation["controller_mat"]))
+        return np.concatenate([observation["controller_pos"], turn, settled[-1:]])
+
+    return hold
+
+
 def _run_steps(
     trace: Trace,
-    ask: Callable[[Observation], NDArray[np.float64]],
+    play: Callable[[Observation], Action],
     world: EpisodeWorld,
     observation: Observation,
     protocol: Protocol,
-    replan: int | None,
     alarm: Callable[[], None] | None = None,
 ) -> bool:
     """Run control steps until the task is done, nothing more can happen, or the step budget is taken.
 
     Args:
         trace: records each step.
-        ask: returns the policy's next chunk of actions for an observation.
+        play: returns the next action, for the observation of the present step.
         world: reset.
         observation: of the world's current state.
         protocol: the task's, which has the step budget, and says when the task is done and what actions are.
-        replan: how many actions of a chunk are executed; None for all of them.
         alarm: called after each step that did not end the episode; it may raise NothingToMeasure.
 
     Returns:
@@ -394,26 +575,25 @@ def _run_steps(
     wanted_steps, held = steps_to_hold(protocol.success), 0
     while trace.steps < max_steps:
         with trace.timed("policy"):
-            chunk = ask(observation)
+            wanted = play(observation)
         with trace.timed("world"):
-            for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
-                action = np.clip(wanted, -1.0, 1.0) if clips else wanted.copy()
-                if not np.array_equal(action, wanted):
-                    trace.record_clipped(wanted)
-                executed = action
-                for change in changes:
-                    executed = change(executed)
-                observation = world.step(executed)
-                trace.record_step(observation, action)
-                held = held + 1 if world.success() else 0
-                if held and trace.first_success is None:
-                    trace.first_success = trace.steps
-                if wanted_steps is not None and held >= wanted_steps:
-                    return True
-                if over is not None and over():
-                    return wanted_steps is None and held > 0
-                if alarm is not None and trace.steps < max_steps:
-                    alarm()
+            action = np.clip(wanted, -1.0, 1.0) if clips else wanted.copy()
+            if not np.array_equal(action, wanted):
+                trace.record_clipped(wanted)
+            executed = action
+            for change in changes:
+                executed = change(executed)
+            observation = world.step(executed)
+            trace.record_step(observation, action)
+            held = held + 1 if world.success() else 0
+            if held and trace.first_success is None:
+                trace.first_success = trace.steps
+            if wanted_steps is not None and held >= wanted_steps:
+                return True
+            if over is not None and over():
+                return wanted_steps is None and held > 0
+            if alarm is not None and trace.steps < max_steps:
+                alarm()
     return wanted_steps is None and held > 0
 
 

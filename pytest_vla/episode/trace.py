@@ -20,10 +20,13 @@ from pytest_vla.policies.base import Answer, Observation, RecordedStart
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records.counting import RECORDED, START
 from pytest_vla.records.record import (
+    ANSWER,
+    ANSWER_P90,
     ASKED_DONE,
     CLIPPED,
     DRIFT,
     FIRST_SUCCESS,
+    HELD_STEPS,
     LARGEST_ACTION,
     LARGEST_DRIFT,
     VACATED,
@@ -99,6 +102,8 @@ class Trace:
         seconds: spent, by activity.
         answers: of the policy, with the control step at which each was given. Only those with more than actions,
             or all of them if metrics request more than actions.
+        thinking: seconds that each answer took, if latency is measured or simulated.
+        held: control steps in which the arm held, as the policy was still thinking; None if the world waits for it.
         clipped: number of executed actions that were outside of [-1, 1].
         first_success: the first step after which the goal held, or None.
         largest_action: the largest absolute value in these; 0 if there are none.
@@ -113,6 +118,8 @@ class Trace:
     variation: Variation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[int, Answer]] = field(default_factory=list)
+    thinking: list[float] = field(default_factory=list)
+    held: int | None = None
     clipped: int = 0
     first_success: int | None = None
     largest_action: float = 0.0
@@ -224,6 +231,8 @@ class Trace:
     def metrics(self) -> dict[str, float]:
         """Return measures beside the outcome, by name."""
         metrics = {CLIPPED: float(self.clipped), **self.began}
+        if self.held is not None:
+            metrics[HELD_STEPS] = float(self.held)
         if (drift := self.drift()) is not None and np.isfinite(drift).any():
             metrics |= {DRIFT: float(drift[np.isfinite(drift)][-1]), LARGEST_DRIFT: float(np.nanmax(drift))}
         if self.first_success is not None and self.first_success < self.steps:
@@ -295,6 +304,13 @@ class Trace:
             np.array(actions).reshape(len(actions), -1 if actions else ACTION_SIZE),
             series,
         )
+
+    def all_seconds(self) -> dict[str, float]:
+        """Return `seconds`, and the distribution of `thinking` if that was measured."""
+        if not self.thinking:
+            return self.seconds
+        median, most = (float(each) for each in np.quantile(self.thinking, (0.5, 0.9)))
+        return {**self.seconds, ANSWER: median, ANSWER_P90: most}
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

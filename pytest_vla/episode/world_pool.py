@@ -111,7 +111,9 @@ class WorldPool:
 
 # Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
 
-RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", "ledger", DECLARED))
+RESERVED = frozenset(
+    (*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "realtime", "costs", "ledger", DECLARED)
+)
 """Names in a record's provenance that pytest-vla itself sets."""
 
 
@@ -394,6 +396,21 @@ class OwnWorld:
         mujoco.mj_forward(model, data)
         if edits:
             hold_welds(model, data)
+
+    def hold(self, last: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Return the action that keeps everything where it is: the inner world's ``hold(last)``, or the settle action.
+
+        Args:
+            last: the last action, or None if there was none.
+
+        Raises:
+            EpisodeError: the inner world returns no action; ``world-protocol``.
+        """
+        protocol, own = self.task.protocol, getattr(self.inner, "hold", None)
+        found = np.array(protocol.settle_action if own is None else own(last), dtype=np.float64)
+        if found.shape != (protocol.action_size,) or not np.isfinite(found).all():
+            raise _refused(f"gives {found}, expected an action ({protocol.action_size},)", "hold")
+        return found
 
     @property
     def data(self) -> SimpleNamespace:

@@ -112,7 +112,7 @@ class Trials:
         if variation is None:
             return Trial("fails", does, record)
         # What is seen does not change what a solver costs; the benign twin showed that it can be done for less.
-        if not (variation.changes_scene or variation.actions):
+        if not (variation.changes_scene or variation.changes_control):
             return Trial("fails", f"only images or the instruction are changed, and {does}", record)
         if not has_expert(candidate.task, self.open_world):
             return Trial("aside", "the suite's own world has no expert to show that it can be done", record)

@@ -88,6 +88,12 @@ CONDITIONS = (
     Condition("provenance.premises", "refuses", "premises (--vla-premises)", "different episodes are invalid"),
     Condition("provenance.feasible", "refuses", "feasible (--vla-check-feasible)", "different episodes are invalid"),
     Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops different episodes"),
+    Condition(
+        "provenance.realtime",
+        "refuses",
+        "latency (--vla-realtime)",
+        "the world moves on while the policy thinks",
+    ),
     Condition("charged", "refuses costs", "costs that were watched", "different things were charged"),
     Condition(
         "provenance.costs", "refuses costs", "collisions (--vla-collision-costs)", "different contacts were charged"

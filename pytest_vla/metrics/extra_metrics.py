@@ -21,14 +21,24 @@ from pytest_vla.metrics.rates import groups_of
 from pytest_vla.metrics.selection import by_model, is_counted, run_of, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.counting import ALARM
-from pytest_vla.records.record import ASKED_DONE, BEGAN, CLIPPED, DRIFT, LARGEST_ACTION, LARGEST_DRIFT, VACATED, Record
+from pytest_vla.records.record import (
+    ASKED_DONE,
+    BEGAN,
+    CLIPPED,
+    DRIFT,
+    HELD_STEPS,
+    LARGEST_ACTION,
+    LARGEST_DRIFT,
+    VACATED,
+    Record,
+)
 from pytest_vla.util.text import counted, did_you_mean
 
 if TYPE_CHECKING:
     from pytest_vla.metrics.alarms import AlarmRule
 
 
-_OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]|{BEGAN}_.+")
+_OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{HELD_STEPS}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]|{BEGAN}_.+")
 
 _ANY = (-inf, inf)
 

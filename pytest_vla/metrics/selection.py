@@ -40,6 +40,7 @@ _NOT_SAID = {
     "premises": "premises checked",
     "feasible": "feasible untried",
     "stop_when": "not stopped",
+    "realtime": "no latency",
 }
 
 _MOST_TOLD = 4

@@ -35,6 +35,9 @@ JOINT = "+"
 PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
 """How a benchmark's variations are made where we, its paper and its code differ; the first one by default."""
 
+LATENCY = "action.latency"
+"""The kind of variation that lets answers come late; its actions are the policy's."""
+
 TEST_NAME = "test_episode"
 """The function that every suite's module has, and so the middle of every node id."""
 
@@ -61,8 +64,8 @@ def parts_of(label: str) -> tuple[str, ...]:
 
 
 def changes_actions(label: str) -> bool:
-    """Whether a variation changes the policy's actions: of the dimension ``action``."""
-    return any(part.startswith("action.") for part in parts_of(label))
+    """Whether a variation changes the policy's actions: of the dimension ``action``, where latency changes none."""
+    return any(part.startswith("action.") and not part.startswith(LATENCY) for part in parts_of(label))
 
 
 def is_joint(label: str) -> bool:

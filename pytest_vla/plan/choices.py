@@ -1,5 +1,6 @@
-"""The choices for pictures, actions, control, scenes, textures and premises."""
+"""The choices for pictures, actions, control, scenes, textures, premises and latency."""
 
+import math
 import re
 from typing import NamedTuple
 
@@ -158,3 +159,85 @@ def steps_to_hold(success: str) -> int | None:
 def success_rule(text: str) -> str:
     """Return a rule of success in its usual form, which is ``first`` for ``held:1``. Raises VlaError for no rule."""
     return FIRST if steps_to_hold(text) == 1 else text
+
+
+# Realtime: the world moves on while the policy thinks.
+
+WAIT, LATE, SKIP, BLEND = CLIENTS = ("wait", "late", "skip", "blend")
+"""What a robot does while the policy thinks, and with an answer that comes late; see `Realtime`."""
+
+MEASURED = "measured"
+"""``--vla-realtime=measured``: each answer is as late as it took."""
+
+_SECONDS = re.compile(r"(?P<number>[0-9]{1,5}(\.[0-9]{1,6})?|\.[0-9]{1,6})(?P<unit>ms|s)?")
+
+
+class Realtime(NamedTuple):
+    """How late answers are used, and how; ``--vla-realtime``.
+
+    The policy is asked with the observation of step t. The world takes d more steps before the answer can be used, d =
+    `steps_late`; they play the rest of the chunk before, and when nothing is left of it, the arm holds. Clients:
+
+    - ``wait``: the next question is asked when the chunk (``--vla-replan`` of it) was executed. The arm holds until
+      the answer is there, and the new chunk is executed from its first action. openpi's ``ActionChunkBroker`` does it,
+      and any client whose loop calls the policy.
+    - ``late``: the question is asked d steps before that, so that the answer is ready when the chunk was executed. The
+      new chunk is executed from its first action, d steps late. VLASH's "naive async", and VLASH's own client, whose
+      policy predicts for the later time.
+    - ``skip``: as ``late``, but the new chunk begins at the action of the present step: as many of its first actions
+      are left out as were executed since the question. lerobot's async client with ``latest_only``, and the schedule
+      of real-time chunking (arXiv 2506.07339).
+    - ``blend``: as ``skip``, but while the chunk before has an action for a step too, `BLENDED` of it and the rest of
+      the new one are executed. lerobot's async client by default (``weighted_average``).
+
+    Attributes:
+        seconds: of every answer, or None for each answer's own wall time.
+        client: one of `CLIENTS`.
+    """
+
+    seconds: float | None
+    client: str = SKIP
+
+    def __str__(self) -> str:
+        """Return ``0.15 s, skip`` or ``measured, wait``, for records."""
+        return f"{MEASURED if self.seconds is None else f'{_shortest(self.seconds)} s'}, {self.client}"
+
+
+BLENDED = 0.3
+"""The share of the chunk before in an action that is blended: lerobot's ``weighted_average``."""
+
+NO_LATENCY = Realtime(0.0)
+
+
+def steps_late(seconds: float, control_freq: int) -> int:
+    """Return how many control steps pass in so many seconds, rounded up: d = ceil(seconds * control_freq)."""
+    # 0.55 s at 20 Hz are 11 steps, and 0.55 * 20 is more than that.
+    return math.ceil(round(seconds * control_freq, 6))
+
+
+def parse_latency(text: str) -> Realtime:
+    """Return the latency that ``0.15``, ``150ms``, ``measured`` or ``0.15:wait`` means.
+
+    Raises:
+        VlaError: it means none.
+    """
+    amount, colon, client = text.strip().partition(":")
+    found = _SECONDS.fullmatch(amount)
+    if (found is None and amount != MEASURED) or (colon and client not in CLIENTS):
+        raise VlaError(
+            f"{quoted(text)} is not a latency: expected seconds of 0 or more, such as 0.15 or 150ms, or {MEASURED}; "
+            f"optionally a colon and one of {', '.join(CLIENTS)}, as in 0.15:{WAIT}"
+        )
+    seconds = None if found is None else float(found["number"]) / (1000 if found["unit"] == "ms" else 1)
+    return Realtime(seconds, client or SKIP)
+
+
+def latency_rule(text: str) -> str:
+    """Return the text of a latency in its usual form, such as ``0.15`` for ``150ms:skip``. Raises VlaError for none."""
+    seconds, client = parse_latency(text)
+    amount = MEASURED if seconds is None else _shortest(seconds)
+    return amount if client == SKIP else f"{amount}:{client}"
+
+
+def _shortest(seconds: float) -> str:
+    return f"{seconds:.9f}".rstrip("0").rstrip(".")

@@ -41,7 +41,9 @@ class SuiteWorld(typing.Protocol):
     Mapping[str, str]: what results depend on, such as versions. Texts by name; a name that pytest-vla records itself,
     such as ``numpy``, cannot have a different text here. expert(): a session that does the task from the present state,
     without random numbers: called with observations, it returns actions. It is the policy ``expert``, and shows which
-    changed scenes can be done. close(): called after the last use.
+    changed scenes can be done. hold(last) -> the action that keeps everything where it is, for ``--vla-realtime``;
+    `last` is the last action, or None before the first; without it that is `Protocol.settle_action`. close(): called
+    after the last use.
 
     A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by two more methods. mujoco() -> the
     model and the data that it simulates with, the same objects until it is closed. observe(repainted) -> the

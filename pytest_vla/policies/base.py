@@ -4,6 +4,7 @@ A session is a callable too: it maps an observation to actions. Episodes may sha
 changes (history, chunk queue, random state) belongs to its session.
 """
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,12 +135,15 @@ class Answer:
         token_probabilities: (t,) in [0, 1], of the chosen tokens in decoding order, or None if not given.
         token_statistics: statistics of the distributions that the same tokens were chosen from, which
             `pytest_vla.policies.tokens.token_statistics` computes from logits, or None if not given.
+        seconds: how long it took by the policy's own clock, such as its server's, for ``--vla-realtime=measured``; None
+            for the time from question to answer.
     """
 
     actions: NDArray[Any]
     samples: NDArray[Any] | None = None
     token_probabilities: NDArray[Any] | None = None
     token_statistics: TokenStatistics | None = None
+    seconds: float | None = None
 
     @property
     def is_bare(self) -> bool:
@@ -168,6 +172,8 @@ class Episode:
         prompt: the instruction in the evaluator's template for a language model (``--vla-evaluator=openvla``); the
             instruction itself for evaluators without a template.
         wrist_transform: how the wrist camera's pictures are turned; one of `pytest_vla.plan.choices.IMAGE_TRANSFORMS`.
+        late: control steps from a question until its answer is used, for policies that plan for it, such as by
+            real-time chunking (``--vla-realtime``); None if it is measured.
     """
 
     case_id: str
@@ -183,6 +189,7 @@ class Episode:
     replan: int | None = None
     prompt: str = ""
     wrist_transform: str = "rotate_180"
+    late: int | None = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)
@@ -397,7 +404,12 @@ def check_answer(answer: object, size: int | None = ACTION_SIZE) -> Answer:
     if statistics is not None and probabilities is not None and len(statistics.first) != len(probabilities):
         tokens = f"{len(probabilities)} token probabilities, and statistics of {len(statistics.first)} tokens"
         raise EpisodeError("policy-shape", f"{tokens}: expected both of the same")
-    return Answer(actions, samples, probabilities, statistics)
+    seconds = answer.seconds
+    if seconds is not None:
+        if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise EpisodeError("policy-dtype", f"an answer's seconds are {seconds!r:.60}, expected a number, 0 or more")
+        seconds = float(seconds)
+    return Answer(actions, samples, probabilities, statistics, seconds)
 
 
 def _numbers(values: object, name: str) -> NDArray[np.float64]:

@@ -145,6 +145,7 @@ class _OwnSession:
                 "alone": episode.alone,
                 "replan": episode.replan,
                 "prompt": episode.prompt,
+                "late": episode.late,
                 "noise": pack_noise(episode.rng),
             }
         )

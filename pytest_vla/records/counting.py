@@ -50,8 +50,14 @@ START = "start"
 """The entry of a record's provenance for an episode that began from a recorded one's state and not from an init state
 of its task; if present, it is a condition of the case. `pytest_vla.records.record.BEGAN` says where fixtures stood."""
 
+REALTIME = "realtime"
+"""The entry of a record's provenance for the latency of the policy's answers; if present, it is a condition of the
+case. A latency that a variation adds is in the variation's parameters."""
+
 RECORDED = "a recorded state"
 """The value of `START`."""
+
+_IF_PRESENT = (ALARM, REALTIME)
 
 OF_WORLD = "world."
 """The prefix of conditions from the simulator of a suite's own world (`Record.simulator`)."""
@@ -222,7 +228,7 @@ def _made_conditions(record: Record) -> Mapping[str, str]:
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
     # Only if present, so that cases without them keep their keys.
-    conditions |= {name: str(record.provenance[name]) for name in (ALARM, START) if name in record.provenance}
+    conditions |= {name: str(record.provenance[name]) for name in (ALARM, START, REALTIME) if name in record.provenance}
     conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
     # As JSON, because a record from memory has tuples where one from JSON has lists.
     return conditions | {
@@ -264,7 +270,11 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
         if not record.simulator:
             found[index] |= of_task.get((record.run, record.suite, record.task_key), {})
         known = {name: text for name, text in found[index].items() if text != UNKNOWN}
-        same = (each for each in of_case.get(case_of(record), ()) if each.get(ALARM) == known.get(ALARM))
+        same = (
+            each
+            for each in of_case.get(case_of(record), ())
+            if all(each.get(name) == known.get(name) for name in _IF_PRESENT)
+        )
         alike = next((each for each in same if known.items() <= each.items()), found[index])
         found[index] = alike if record.run not in of_run else found[index] | _of_world(alike)
     return tuple(found)

@@ -98,6 +98,14 @@ LARGEST_ACTION = "largest_action"
 FIRST_SUCCESS = "first_success_step"
 """The key of `Record.metrics` for the first step at which the goal held, of episodes that did not end there."""
 
+HELD_STEPS = "held_steps"
+"""The key of `Record.metrics` for the control steps in which the arm held, as no answer was there yet
+(``--vla-realtime``)."""
+
+ANSWER, ANSWER_P90 = "answer", "answer_p90"
+"""The keys of `Record.timings` for the median and the 90th percentile of the seconds that the policy took for an
+answer, without drawing pictures and without waiting for its turn. Episodes with latency have them."""
+
 DRIFT, LARGEST_DRIFT = "drift_mm", "drift_max_mm"
 """The keys of `Record.metrics` for the end effector's distance, mm, from the recorded episode that a policy plays back:
 at the end, and at most. `DRIFT` is also the name of the series by step, NaN where nothing was recorded."""
@@ -163,7 +171,8 @@ class Record:
         provenance: versions, renderer, hash of the scene with its assets, and known stand-ins for assets.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
             that it read) and ``world`` (steps); None if the policy changed the clock to return no number. In addition
-            ``metrics.NAME``, the time to compute a requested metric.
+            ``metrics.NAME``, the time to compute a requested metric, and of episodes with latency ``answer``
+            and ``answer_p90``, the median and the 90th percentile for an answer (``--vla-realtime``).
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None if there is none.
         simulator: the names in `provenance` of values from the simulator of a suite's own world: episodes with

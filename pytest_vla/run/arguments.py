@@ -9,7 +9,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import LABELS, label_error
 from pytest_vla.plan.case import parse_task_levels
-from pytest_vla.plan.choices import LONGEST, MOST_SHARDS, success_rule
+from pytest_vla.plan.choices import LONGEST, MOST_SHARDS, latency_rule, success_rule
 from pytest_vla.policies.devices import AUTO
 from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, parse_seeds
 
@@ -122,6 +122,14 @@ def success_text(text: str) -> str:
     """Parse a rule of success."""
     try:
         return success_rule(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def latency_text(text: str) -> str:
+    """Parse a latency, or ``measured``, and how a late answer is used."""
+    try:
+        return latency_rule(text)
     except VlaError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -27,7 +27,7 @@ from pytest_vla.gate.choices import (
 )
 from pytest_vla.kernels import KERNELS
 from pytest_vla.plan.case import PROTOCOLS
-from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
+from pytest_vla.plan.choices import CLIENTS, COSTS, MEASURED, PREMISES, SKIP, TEXTURES
 from pytest_vla.policies.devices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.arguments import (
@@ -46,6 +46,7 @@ from pytest_vla.run.arguments import (
     gate_labels,
     gate_measures,
     hours_of,
+    latency_text,
     level_list,
     metric_names,
     min_success,
@@ -726,6 +727,20 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         default=None,
         belongs="case",
         topic="policy",
+    )
+    realtime: str | None = option(
+        "keep the world moving while the policy thinks: use each answer this many seconds after its observation, such "
+        f"as 0.15 or 150ms, or {MEASURED} (also the bare option), as late as it took. Meanwhile the rest of the "
+        "previous chunk is executed, then the arm holds. The robot's client may follow after a colon, as in 0.15:wait: "
+        f"{', '.join(CLIENTS)} (default: {SKIP}). Write it with =. Default: the world waits for the policy. "
+        "--vla-vary=action.latency gives a curve over latencies",
+        f"SECONDS|{MEASURED}[:CLIENT]",
+        latency_text,
+        default=None,
+        belongs="case",
+        topic="policy",
+        ini="",
+        bare=MEASURED,
     )
     run_seed: int = option(
         "seed of the policy's noise, which is drawn from (run seed, case, step) (default: 0)",

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,8 +14,8 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case, changes_actions, init_state_of, parts_of
-from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST
+from pytest_vla.plan.case import LATENCY, Case, changes_actions, init_state_of, parts_of
+from pytest_vla.plan.choices import ABSOLUTE, DRAWN, LONGEST, NO_LATENCY, steps_late
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, is_suite, load_suite, suite_names
 from pytest_vla.plan.select import numbers_as_names
@@ -49,6 +49,7 @@ def check_ready(selection: Selection) -> None:
         from pytest_vla.policies.load import check_model
 
         check_model(settings.spec)
+        _check_latency(selection)
     if model is not None or selection.named:
         # What packages add to records is known, or refused, before there is one.
         extensions.metrics()
@@ -76,6 +77,26 @@ def check_ready(selection: Selection) -> None:
     _check_results(settings.results)
     if of_mujoco:
         _check_data(settings, of_mujoco)
+
+
+_RECORDED_ACTIONS = ("replay", "memoriser")
+"""Policies that do not look, and so do not think."""
+
+
+def _check_latency(selection: Selection) -> None:
+    """Raise VlaError if recorded actions are to be played with latency: they came in time when they were recorded."""
+    settings = selection.settings
+    if str(settings.model_text).partition(":")[0] not in _RECORDED_ACTIONS:
+        return
+    late = settings.latency is not None and settings.latency.seconds != 0
+    labels = (case.variation for suite in selection.cases.values() for case in suite)
+    varied = next((label for label in labels if LATENCY in label), None)
+    if late or varied:
+        given = f"--vla-realtime={settings.realtime}" if late else f"--vla-vary={varied}"
+        raise VlaError(
+            f"{given}: --vla-model={settings.model} plays recorded actions, which came in time when they were "
+            "recorded. Use only one of the two"
+        )
 
 
 _OURS = ("vla", "pytest_vla.")
@@ -128,7 +149,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             begin = f"Leave it out ({without}), put" if without else "Put" if by else "If a plugin imports it, put"
             note += f". {begin} {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
-    notes = [*_evaluators(selection), *notes]
+    notes = [*_evaluators(selection), *_latencies(selection), *notes]
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
@@ -205,6 +226,22 @@ def _evaluators(selection: Selection) -> list[str]:
         told = f"{label_of(condition)} {has_text} differs from {whose} ({', '.join(of_suites)})"
         notes[f"{told}: gates do not compare these episodes with those that have it"] = None
     return list(notes)
+
+
+def _latencies(selection: Selection) -> Iterator[str]:
+    """Yield a note on the steps that answers come late in each suite, or that measured ones cannot be repeated."""
+    settings = selection.settings
+    latency = settings.latency or NO_LATENCY
+    if latency.seconds is None:
+        yield (
+            f"--vla-realtime={settings.realtime}: answers are as late as they take on this machine, so this run cannot "
+            "be repeated exactly"
+        )
+        return
+    for name in selection.cases if latency.seconds else ():
+        hertz = load_suite(name, data=settings.data).tasks[0].protocol.control_freq
+        late = counted(steps_late(latency.seconds, hertz), "control step")
+        yield f"latency {latency}: answers are used {late} late in {name} ({hertz} Hz)"
 
 
 def _instructions_of_files(selection: Selection) -> list[str]:

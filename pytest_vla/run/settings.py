@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import LONGEST, steps_to_hold
+from pytest_vla.plan.choices import LONGEST, Realtime, parse_latency, steps_late, steps_to_hold
 from pytest_vla.plan.task import OWN_EVALUATOR, Task, with_protocol
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
@@ -67,6 +67,11 @@ class Settings(Options):
         return "min_success" in self.typed
 
     @property
+    def latency(self) -> Realtime | None:
+        """The meaning of --vla-realtime, or None without it."""
+        return None if self.realtime is None else parse_latency(self.realtime)
+
+    @property
     def implied_evaluator(self) -> str:
         """The evaluator that the kind of policy implies, for the suites that it knows; empty for none."""
         entry = extensions.policies().get(str(self.model_text).partition(":")[0]) if self.model_text else None
@@ -102,6 +107,13 @@ class Settings(Options):
             raise VlaError(
                 f"--vla-success={found.protocol.success}: no episode of {task.suite} can succeed in "
                 f"{found.protocol.max_steps} steps. Use fewer consecutive steps, or a larger budget (--vla-steps)"
+            )
+        late = 0 if self.latency is None or self.latency.seconds is None else self.latency.seconds
+        if steps_late(late, found.protocol.control_freq) >= found.protocol.max_steps:
+            raise VlaError(
+                f"--vla-realtime={self.realtime}: the first answer comes after the last of the "
+                f"{found.protocol.max_steps} steps of {task.suite}, at {found.protocol.control_freq} per second. Use a "
+                "shorter latency, or a larger budget (--vla-steps)"
             )
         return found
 

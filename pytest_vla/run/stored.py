@@ -321,6 +321,7 @@ def lost_record(
         VlaError: the case cannot be had any more.
     """
     from pytest_vla.episode.rollout import Conditions, lost_episode
+    from pytest_vla.plan.choices import NO_LATENCY
     from pytest_vla.run.selection import task_of
     from pytest_vla.vary.registry import find_variation
 
@@ -330,6 +331,7 @@ def lost_record(
         about.digest if about else None,
         replan=settings.replan or (about.replan if about else None),
         run_seed=settings.run_seed,
+        realtime=settings.latency or NO_LATENCY,
         run=context.folder.name,
         worker=worker,
     )

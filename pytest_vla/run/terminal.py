@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vla.gate.choices import FIXED
 from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import ANSWER, ANSWER_P90, HELD_STEPS, Record
 from pytest_vla.run.command_lines import resume_command
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.gate import GateConfig, agreed_line
@@ -109,6 +110,19 @@ def _succeeding_line(records: Sequence[Record]) -> str:
     more = f" and {len(done) - SHOWN_CASES} more" if len(done) > SHOWN_CASES else ""
     names = f"{', '.join(done[:SHOWN_CASES])}{more}"
     return f"{len(done)} of {counted(len(given), 'given case')} with a change succeed: {names}" if done else ""
+
+
+def _latency_line(records: Sequence[Record]) -> str:
+    """Return the line on episodes with latency: how long answers took, how often the arm held; empty without any."""
+    some = [record for record in records if HELD_STEPS in record.metrics and record.steps]
+    usual, most = ([took for each in some if (took := each.timings.get(name))] for name in (ANSWER, ANSWER_P90))
+    if not usual or not most:
+        return ""
+    share = sum(each.metrics[HELD_STEPS] for each in some) / sum(each.steps for each in some)
+    return (
+        f"latency: an answer took {1000 * median(usual):.3g} ms, one in ten {1000 * median(most):.3g} ms or more "
+        f"(medians over {counted(len(some), 'episode')}); the arm held in {share:.0%} of their steps"
+    )
 
 
 def _width(reporter: pytest.TerminalReporter) -> int | None:
@@ -254,6 +268,8 @@ class RunReporter:
             from pytest_vla.reports.terminal import price_lines
 
             lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
+        if verbosity >= 0 and closed.items and (told := _latency_line(records)):
+            lines = (*lines, SummaryLine(told))
         if verbosity >= 0 and closed.items and (told := _succeeding_line(records)):
             lines = (*lines, SummaryLine(told))
         if verbosity >= 0 and closed.items and (told := doctor_hint(observations(records), self._context.settings)):

@@ -141,6 +141,7 @@ class Edits:
     removed: tuple[str, ...] = ()
     pictures: tuple[PictureEdit, ...] = ()
     actions: tuple[ActionEdit, ...] = ()
+    latency: float | None = None
     asked: ProblemEdit | None = None
     told: Params | None = None
 
@@ -168,6 +169,8 @@ class Variation:
             again.
         pictures: changes of the cameras' pictures.
         actions: changes of the policy's actions.
+        latency: seconds that each answer of the policy comes later, while the world moves on
+            (`pytest_vla.plan.choices.Realtime`), in addition to ``--vla-realtime``; None for none.
         probe: whether it observes the policy's behaviour instead of success: no test fails then, and it does not
             count in the suite's rates.
         asked: returns the problem whose goal the instruction asks for, if that is not the task's own; whether it
@@ -194,6 +197,7 @@ class Variation:
     removed: tuple[str, ...] = ()
     pictures: tuple[PictureEdit, ...] = field(default=(), compare=False, repr=False)
     actions: tuple[ActionEdit, ...] = field(default=(), compare=False, repr=False)
+    latency: float | None = None
     probe: bool = False
     asked: ProblemEdit | None = field(default=None, compare=False, repr=False)
     in_sight: bool = False
@@ -208,12 +212,17 @@ class Variation:
     @property
     def changes_world(self) -> bool:
         """Whether more than the instruction changes, or the world has to check another goal beside the task's."""
-        return self.changes_scene or bool(self.model or self.pictures or self.actions or self.asked)
+        return self.changes_scene or bool(self.model or self.pictures or self.changes_control or self.asked)
 
     @property
     def changes_scene(self) -> bool:
         """Whether things, the robot or the goal change, so that the task may have become impossible."""
         return bool(self.problem or self.state or self.rest_joints or self.removed or self.init_states)
+
+    @property
+    def changes_control(self) -> bool:
+        """Whether actions are executed differently, or later."""
+        return bool(self.actions or self.latency)
 
     @property
     def edits(self) -> tuple[str, ...]:
@@ -224,6 +233,7 @@ class Variation:
             "model": self.model,
             "pictures": self.pictures,
             "actions": self.actions,
+            "latency": self.latency,
             "instruction": self.instruction is not None,
         }
         return tuple(name for name, edits in changed.items() if edits)
@@ -296,6 +306,7 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
         next((part.instruction for part in parts if part.instruction is not None), None),
         init_states=next((part.init_states for part in parts if part.init_states), None),
         rest_joints=next((part.rest_joints for part in parts if part.rest_joints is not None), None),
+        latency=next((part.latency for part in parts if part.latency is not None), None),
         probe=any(part.probe for part in parts),
         asked=next((part.asked for part in parts if part.asked), None),
         in_sight=any(part.in_sight for part in parts),

@@ -155,6 +155,7 @@ class ServedPolicy:
             "replan": episode.replan,
             "prompt": episode.prompt,
             "wrist_transform": episode.wrist_transform,
+            "late": episode.late,
         }
         try:
             self._connect()

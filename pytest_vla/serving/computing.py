@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -55,6 +56,7 @@ def call_policy(
         noises: the sessions' generators, which seed the global generators.
     """
     count = len(states)
+    began = time.monotonic()
     try:
         seed_globals(noises)
         given = policy.act(states, as_observations(observations))
@@ -64,8 +66,9 @@ def call_policy(
             failure = EpisodeError(BATCH_FAILED, f"on a batch of {count} the policy raised {describe(error)}")
             failure.__cause__ = error
         return [failure] * count
+    took = max(0.0, time.monotonic() - began)
     try:
-        return [_checked(answer) for answer in counted_answers(given, count)]
+        return [_checked(answer, took) for answer in counted_answers(given, count)]
     except EpisodeError as error:
         return [error] * count
 
@@ -92,9 +95,11 @@ def details_of(error: EpisodeError) -> str:
     return full_traceback(error.__cause__) if error.__cause__ else ""
 
 
-def _checked(answer: object) -> Answer | BaseException:
+def _checked(answer: object, took: float) -> Answer | BaseException:
+    """Return an answer with the seconds of the call that gave it, in which it did not wait for its turn."""
     try:
-        return check_answer(answer, None)
+        checked = check_answer(answer, None)
+        return replace(checked, seconds=took) if checked.seconds is None else checked
     except BaseException as error:
         return error
 
@@ -104,7 +109,7 @@ BEGIN, ACT, END = "begin", "act", "end"
 
 TOLD_OF_EPISODE = (
     *("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan", "prompt"),
-    "wrist_transform",
+    *("wrist_transform", "late"),
 )
 """The attributes of an `Episode` that are sent unchanged."""
 

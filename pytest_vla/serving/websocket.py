@@ -486,11 +486,14 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
     replan = request.get("replan")
     if not (replan is None or (type(replan) is int and replan >= 1)):
         raise BadRequest(f"replan: expected a number of steps, or none, got {_short(replan)}")
+    late = request.get("late", Episode.late)
+    if not (late is None or (type(late) is int and late >= 0)):
+        raise BadRequest(f"late: expected a number of steps, or none, got {_short(late)}")
     prompt = _text(request.get("prompt", instruction), "prompt")
     turn = _text(request.get("wrist_transform", Episode.wrist_transform), "wrist_transform")
     names_and_seed = (case_id, suite, task, instruction, seed)
     asked = _wishes(wishes), alone
-    return Episode(*names_and_seed, noise, *asked, replan=replan, prompt=prompt, wrist_transform=turn)
+    return Episode(*names_and_seed, noise, *asked, replan=replan, prompt=prompt, wrist_transform=turn, late=late)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:

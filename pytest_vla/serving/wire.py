@@ -26,7 +26,7 @@ from pytest_vla.policies.base import Answer
 from pytest_vla.policies.msgpack_arrays import check_elements
 from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statistics_of, statistics_table
 
-PROTOCOL = 3
+PROTOCOL = 4
 
 WAIT = {"wait": True}
 """The message to a worker now and then while it waits for an answer."""
@@ -197,6 +197,8 @@ def pack_answer(answer: Answer) -> dict[str, Any]:
     if answer.token_statistics is not None:
         table = statistics_table(answer.token_statistics)
         message[_STATISTICS] = {name: _packed(table[name]) for name in PER_TOKEN} | {_SIZE: table[_SIZE]}
+    if answer.seconds is not None:
+        message[_TOOK] = answer.seconds
     return message
 
 
@@ -204,17 +206,18 @@ def unpack_answer(message: Mapping[str, Any]) -> Answer:
     """Read an answer from a message. Raises WireError if it is invalid."""
     try:
         given = dict(message)
-        table, statistics = given.pop(_STATISTICS, None), None
+        table, statistics, seconds = given.pop(_STATISTICS, None), None, given.pop(_TOOK, None)
         if table is not None:
-            arrays = {name: _unpacked_array(table[name]) for name in PER_TOKEN}
-            statistics = check_token_statistics(statistics_of({**arrays, _SIZE: table[_SIZE]}))
-        return Answer(**{name: _unpacked_array(packed) for name, packed in given.items()}, token_statistics=statistics)
+            numbers = {name: _unpacked_array(table[name]) for name in PER_TOKEN}
+            statistics = check_token_statistics(statistics_of({**numbers, _SIZE: table[_SIZE]}))
+        arrays = {name: _unpacked_array(packed) for name, packed in given.items()}
+        return Answer(**arrays, token_statistics=statistics, seconds=None if seconds is None else float(seconds))
     except (TypeError, ValueError, KeyError, EpisodeError) as error:
         raise WireError(f"no answer: {error}") from error
 
 
 _ARRAYS = ("actions", "samples", "token_probabilities")
-_STATISTICS, _SIZE = "token_statistics", "vocabulary"
+_STATISTICS, _SIZE, _TOOK = "token_statistics", "vocabulary", "seconds"
 
 
 def _packed(array: NDArray[Any]) -> list[Any]:

@@ -330,7 +330,7 @@ def _card(shown: _Shown, task: Task) -> SheetCell | None:
         if variation.instruction is None
         else [f'"{variation.instruction}"' if variation.instruction else '"", no instruction']
     )
-    if variation.actions:
+    if variation.changes_control:
         told.append(f"no picture, it changes actions: {in_short(variation.parameters)}")
     return SheetCell(line, "; ".join(told), name=shown.label)
 

@@ -121,7 +121,8 @@ class VariationKind:
         alone: whether it cannot be combined, because it changes the task that is asked for.
         published: whether it is a benchmark's own, with the benchmark's parameters; it then runs only if it is named,
             and not with its dimension.
-        by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate.
+        by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate, or a change
+            of how the policy is run.
         as_published: for a kind that follows a benchmark with our changes, the name of the kind without them, which
             ``--vla-protocol=paper`` uses instead; empty if there is none.
         as_upstream: for a kind that follows a paper whose code differs, the name of the kind that follows the code,
@@ -335,6 +336,9 @@ def _guarded_edits(edits: Edits, call: Callable[..., Any], refuse: Callable[[str
         expected("removed", "a tuple of names")
     if edits.rest_joints is not None and not (_is_plain(edits.rest_joints) and len(edits.rest_joints) == 7):
         expected("rest_joints", "7 numbers, rad, or None")
+    seconds = edits.latency
+    if seconds is not None and not (isinstance(seconds, int | float) and isfinite(seconds) and seconds >= 0):
+        expected("latency", "seconds, 0 or more, or None")
     if edits.told is not None:
         _check_plain(edits.told, "Edits.told", refuse)
 

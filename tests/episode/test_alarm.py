@@ -14,6 +14,7 @@ from pytest_vla.errors import STOPPED, VlaError
 from pytest_vla.metrics.alarms import AlarmRule, first_alarm, parse_rule
 from pytest_vla.metrics.extra_metrics import live_rule, with_own_name
 from pytest_vla.metrics.failure_prediction import without_padding
+from pytest_vla.plan.choices import Realtime
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode
 from pytest_vla.policies.tokens import token_statistics
 from pytest_vla.records.counting import is_complete
@@ -39,9 +40,9 @@ def doubting(episode: Episode) -> Any:
     return act
 
 
-def stopped_by(text: str, policy: Any = doubting) -> Any:
+def stopped_by(text: str, policy: Any = doubting, **options: Any) -> Any:
     wishes = wishes_of(needs_of(["token_entropy"]))
-    return run(policy, wishes=wishes, stop_when=parse_rule(text))
+    return run(policy, wishes=wishes, stop_when=parse_rule(text), **options)
 
 
 def test_an_episode_is_stopped_and_is_neither_a_failure_nor_a_success() -> None:
@@ -55,6 +56,15 @@ def test_an_episode_is_stopped_and_is_neither_a_failure_nor_a_success() -> None:
     kept = with_metrics(ended, ["token_entropy"])
     assert first_alarm(kept.uncertainty["token_entropy"], parse_rule("token_entropy>0.5 for 4")) == 10
     assert kept.uncertainty.keys() == {"token_entropy", "token_entropy.paper"}
+
+
+def test_an_answer_that_comes_late_rings_when_it_is_executed() -> None:
+    rule = "token_entropy>0.5 for 4"
+    # Two steps late: asked at 0, 3 and 5, and executed from 2, 5 and 7 on. So it is unsure from the eighth step on.
+    ended = stopped_by(rule, realtime=Realtime(0.1))
+    assert (ended.record.outcome, ended.record.steps) == ("invalid", 11)
+    kept = with_metrics(ended, ["token_entropy"])
+    assert first_alarm(kept.uncertainty["token_entropy"], parse_rule(rule)) == 11
 
 
 def test_where_it_never_rings_the_episode_is_the_same() -> None:

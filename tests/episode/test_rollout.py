@@ -337,6 +337,9 @@ def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
         (Answer(SLOW, token_statistics={"first": [0.5]}), "policy-dtype"),  # type: ignore[arg-type]
         (Answer(SLOW, None, np.array([0.5, 0.5]), a_statistics()), "policy-shape"),
         (Answer(np.zeros(3)), "policy-shape"),
+        (Answer(SLOW, seconds=-0.1), "policy-dtype"),
+        (Answer(SLOW, seconds=float("nan")), "policy-dtype"),
+        (Answer(SLOW, seconds="0.1"), "policy-dtype"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_given_beside_actions_is_checked(answer: Answer, reason: str) -> None:

@@ -81,6 +81,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
     "provenance.premises": ({}, provenance(premises="ignored"), "refuses"),
     "provenance.feasible": ({}, provenance(feasible="tried"), "refuses"),
     "provenance.stop_when": ({}, {"provenance": {**RECORD.provenance, "stop_when": "token_entropy>0.3"}}, "refuses"),
+    "provenance.realtime": ({}, {"provenance": {**RECORD.provenance, "realtime": "0.15 s, skip"}}, "refuses"),
     "provenance.start": ({}, {"provenance": {**RECORD.provenance, "start": "a recorded state"}}, "refuses"),
     "charged": ({}, {"costs": (Charge("touch", 0.0, 0),)}, "refuses costs"),
     "provenance.costs": ({}, provenance(costs="none"), "refuses costs"),

@@ -43,6 +43,7 @@ TYPED = {
     "steps": ("1", "720", "longest"),
     "evaluator": ("openpi", "/a b/mine.toml"),
     "success": ("first", "held:20", "end"),
+    "realtime": ("0", "0.15", "measured", "0.000001:wait", "99999:blend"),
     "run-seed": ("0", "4294967295"),
     "device": ("cpu", "cuda:0,cuda:1"),
     "max-batch": ("1", "9999"),

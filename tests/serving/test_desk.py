@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -126,6 +127,13 @@ def test_a_batch_is_one_array_and_what_is_kept_of_it_stays(policy: Summing, tmp_
         10 * turn + n for turn in range(5) for n in range(6)
     )
     assert all((each == each.flat[0]).all() for each in policy.kept)
+
+
+def test_an_answer_says_how_long_the_policy_took_for_it(policy: Summing, tmp_path: Path) -> None:
+    with desk_of(policy, tmp_path) as address:
+        began = time.monotonic()
+        took = begin(address, 0)(seen(3)).seconds
+        assert 0 <= took <= time.monotonic() - began
 
 
 def test_pictures_of_other_sizes_in_one_batch_cross_too(policy: Summing, tmp_path: Path) -> None:

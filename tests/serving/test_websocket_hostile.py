@@ -68,6 +68,7 @@ BEGIN = {
         ({**BEGIN, "noise": [bytes([255] * 100), b"", 0, 0]}, "noise: no state of a generator"),
         ({**BEGIN, "replan": 0}, "replan: expected a number of steps, or none, got 0"),
         ({**BEGIN, "replan": True}, "replan: expected a number of steps, or none, got True"),
+        ({**BEGIN, "late": -1}, "late: expected a number of steps, or none, got -1"),
         ({**BEGIN, "wishes": {"samples": 10**9, "token_probabilities": True}}, "wishes: expected up to 1000 samples"),
     ],
 )

@@ -148,9 +148,10 @@ def test_an_answer_comes_as_it_was_given() -> None:
         Answer(chunk, np.zeros((3, 2, 7))),
         Answer(chunk, token_probabilities=np.array([0.5])),
         Answer(chunk, None, told.first, told),
+        Answer(chunk, seconds=0.25),
     ):
         found = unpack_answer(msgpack.unpackb(msgpack.packb(pack_answer(answer))))
-        assert found.is_bare is answer.is_bare
+        assert (found.is_bare, found.seconds) == (answer.is_bare, answer.seconds)
         for name in ("actions", "samples", "token_probabilities"):
             assert (getattr(found, name) is None) == (getattr(answer, name) is None)
         assert np.array_equal(found.actions, chunk)

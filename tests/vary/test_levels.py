@@ -18,7 +18,8 @@ def test_noise_whose_magnitudes_do_not_grow_evenly_says_so() -> None:
     for grade in _GRADES:
         amounts = np.abs(np.array(grade.magnitudes) - NONE.get(grade.name, 0.0))
         assert (f"noise.{grade.effect}" in named) == (not levels.is_even(amounts)), grade.effect
-    assert named == {f"noise.{name}" for name in ("motion", "gaussian_blur", "zoom", "glass", "compression")}
+    noises = ("motion", "gaussian_blur", "zoom", "glass", "compression")
+    assert named == {"action.latency", *(f"noise.{name}" for name in noises)}
 
 
 @pytest.mark.slow

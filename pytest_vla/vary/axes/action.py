@@ -1,12 +1,15 @@
-"""Variations of what the policy wants: actions that come late, and actions with noise."""
+"""Variations of what the policy wants: actions or whole answers that come late, and actions with noise."""
 
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import LATENCY
+from pytest_vla.plan.choices import steps_late
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, Params
-from pytest_vla.vary.kind import LEVELS, Draw, VariationKind
+from pytest_vla.vary.kind import AMOUNT, LEVELS, PICTURE, Draw, VariationKind
 from pytest_vla.vary.space import NUMBER, SEED, WHOLE, Parameter
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 _STD = 0.05
 _SEED_BITS = 32
+_MILLISECONDS = (50.0, 100.0, 200.0, 400.0, 800.0)
+"""The latency of an answer by level: from a small network beside the robot to a large one behind a network."""
 
 
 def delayed(task: Task, params: Params) -> Edits:
@@ -36,6 +41,18 @@ def delayed(task: Task, params: Params) -> Edits:
 
     milliseconds = round(1000 * steps / task.protocol.control_freq, 3)
     return Edits(actions=(begin,), told={"steps": steps, "milliseconds": milliseconds})
+
+
+def slow(task: Task, params: Params) -> Edits:
+    """Return edits that let each answer come later while the world moves on (`pytest_vla.plan.choices.Realtime`).
+
+    Raises VlaError if an episode is over before the first answer.
+    """
+    seconds, protocol = params["milliseconds"] / 1000, task.protocol
+    steps = steps_late(seconds, protocol.control_freq)
+    if steps >= protocol.max_steps:
+        raise VlaError(f"the first answer comes after {steps} steps, and an episode has {protocol.max_steps}")
+    return Edits(latency=seconds or None, told={**params, "steps": steps})
 
 
 def draw_noise(draw: Draw) -> Params:
@@ -90,6 +107,19 @@ KINDS = (
         ),
         levels=LEVELS,
         grades="standard deviation 0.05 to 0.25 of the largest action",
+        needs=(),
+    ),
+    VariationKind(
+        LATENCY,
+        "every answer of the policy comes late, and the world moves on meanwhile",
+        "ours",
+        lambda draw: {"milliseconds": _MILLISECONDS[draw.level - 1]},
+        slow,
+        lambda task: (Parameter("milliseconds", NUMBER, 0.0, _MILLISECONDS[-1], 0.0, unit="ms"),),
+        levels=LEVELS,
+        grades="50, 100, 200, 400 and 800 ms, in whole control steps, rounded up",
+        by_name=True,
+        uneven=(AMOUNT, PICTURE),
         needs=(),
     ),
 )

@@ -10,7 +10,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.axes.action import KINDS
 from pytest_vla.vary.kind import Draw
 
-delay, noise = (kind.make for kind in KINDS)
+delay, noise, latency = (kind.make for kind in KINDS)
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 LEVELS = st.integers(1, 5)
 ACTIONS = st.lists(st.lists(st.floats(-1, 1), min_size=7, max_size=7), min_size=1, max_size=12)
