@@ -47,6 +47,8 @@ MakeEnv = Callable[..., Any]
 """Makes an environment with gymnasium's interface; called with the suite's and the task's options, and with
 ``render_mode="rgb_array"`` if pictures are rendered."""
 
+Hold = Callable[["NDArray[np.float64] | None"], "NDArray[np.float64]"]
+
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
 
@@ -73,6 +75,21 @@ class GymTask:
 
 
 @dataclass(frozen=True)
+class GymSpaces:
+    """What a suite needs to know of an environment, so that it is not made before an episode runs in it.
+
+    Attributes:
+        action_size: numbers of an action.
+        vectors: names and sizes of an observation's vectors.
+        scene: the parts of its MuJoCo model, or None if it has none or is not to be varied.
+    """
+
+    action_size: int
+    vectors: tuple[tuple[str, int], ...]
+    scene: MujocoScene | None = None
+
+
+@dataclass(frozen=True)
 class Environment:
     """The maker of a suite's worlds: the arguments of `suite`, as a value."""
 
@@ -87,11 +104,23 @@ class Environment:
     seeded: bool = True
     observe: Observe | None = None
     expert: Callable[[Any], Any] | None = None
+    hold: Hold | None = None
+    install: str = "pytest-vla[gym]"
 
     @property
     def title(self) -> str:
         """The environment's id, or its maker's name."""
         return self.env if isinstance(self.env, str) else f"{self.env.__module__}:{self.env.__qualname__}"
+
+    def check_installed(self) -> None:
+        """Raise VlaError if gymnasium or one of the packages cannot be imported; it says what to install."""
+        for package in ("gymnasium", *self.packages):
+            try:
+                importlib.import_module(package)
+            except Exception as error:
+                raise VlaError(
+                    f"{package} cannot be imported ({describe(error)}): pip install '{self.install}'"
+                ) from error
 
     def __call__(self, task: Task) -> "GymWorld":
         """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
@@ -119,6 +148,9 @@ def suite(
     scene: Mapping[str, Any] | None = None,
     observe: Observe | None = None,
     expert: Callable[[Any], Any] | None = None,
+    hold: Hold | None = None,
+    spaces: GymSpaces | None = None,
+    install: str = "pytest-vla[gym]",
 ) -> Suite:
     """Return a suite of the tasks of one gymnasium environment.
 
@@ -156,6 +188,10 @@ def suite(
             ``_get_obs``. Variations that change the state need it.
         expert: called with the environment, returns a session that does the task: called with observations, it returns
             actions. It is the policy ``expert``.
+        hold: called with the last action, or None, returns the action that keeps everything where it is, for
+            ``--vla-realtime``; by default zeros.
+        spaces: what the environment has, so that it is not made when the suite is loaded, nor checked.
+        install: what ``pip`` installs so that `packages` can be imported, for the error if they cannot.
 
     Raises:
         VlaError: gymnasium is missing, there is no such environment, a policy cannot have its spaces, two resets with
@@ -183,22 +219,31 @@ def suite(
         seeded,
         observe,
         expert,
+        hold,
+        install,
     )
-    spaces = _spaces(made, next(iter(by_name.values())), wanted, state, scene or {})
-    made = replace(made, cameras=spaces.cameras, state=spaces.state)
+    if spaces is None:
+        known = _spaces(made, next(iter(by_name.values())), wanted, state, scene or {})
+    else:
+        chosen = tuple(state) or tuple(name for name, _ in spaces.vectors)
+        size = sum(dict(spaces.vectors)[each] for each in chosen)
+        sources = wanted or (("view", RENDER),)
+        own = with_fields(made.title, spaces.scene, scene or {})
+        known = _Spaces(spaces.action_size, (*spaces.vectors, ("state", size)), chosen, sources, None, None, own)
+    made = replace(made, cameras=known.cameras, state=known.state)
     protocol = Protocol(
-        max_steps=max_steps or spaces.max_steps or _MAX_STEPS,
+        max_steps=max_steps or known.max_steps or _MAX_STEPS,
         settle_steps=0,
-        settle_action=(0.0,) * spaces.action_size,
-        control_freq=control_freq or spaces.control_freq or _CONTROL_FREQ,
+        settle_action=(0.0,) * known.action_size,
+        control_freq=control_freq or known.control_freq or _CONTROL_FREQ,
         # Every seed begins elsewhere.
         init_states=LAST_SEED + 1,
         image_size=image_size or _IMAGE_SIZE,
-        cameras=tuple(camera for camera, _ in spaces.cameras),
+        cameras=tuple(camera for camera, _ in known.cameras),
         image_transform="none",
         out_of_range="clip",
-        action_size=spaces.action_size,
-        vectors=spaces.vectors,
+        action_size=known.action_size,
+        vectors=known.vectors,
     )
     found = tuple(
         Task(
@@ -208,7 +253,7 @@ def suite(
             each.instruction,
             protocol,
             world=made,
-            scene=with_fields(made.title, spaces.scene, dict(each.scene)),
+            scene=with_fields(made.title, known.scene, dict(each.scene)),
         )
         for index, (key, each) in enumerate(by_name.items())
     )
@@ -233,6 +278,8 @@ class GymWorld:
             self.save, self.restore = self._saved, self._restored
         if made.expert is not None:
             self.expert = partial(made.expert, self._env)
+        if made.hold is not None:
+            self.hold = made.hold
 
     def reset(self, case: Case) -> Mapping[str, Any]:
         """Begin the episode of the case's seed."""

@@ -74,6 +74,9 @@ def check_ready(selection: Selection) -> None:
         check_versions(allow=settings.allow_versions)
         cache_limit()
     _check_modules(selection)
+    for task in (task for name in selection.named for task in load_suite(name, data=settings.data).tasks[:1]):
+        # A suite's own world may know that it cannot be made here.
+        getattr(task.world, "check_installed", bool)()
     _check_results(settings.results)
     if of_mujoco:
         _check_data(settings, of_mujoco)

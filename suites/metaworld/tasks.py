@@ -9,12 +9,15 @@ effort; an episode ends at the first step with ``success``, or after 500.
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla import gym
-from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.util.warnings import describe
+from pytest_vla.plan.task import MujocoScene
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MT10 = (
     *("reach", "push", "pick_place", "door_open", "drawer_open", "drawer_close", "button_press_topdown"),
@@ -27,10 +30,14 @@ CAMERA = "corner2"
 MAX_STEPS = 500
 
 # The same in all tasks: geoms without names, of the table's body and the walls'.
-_SCENE = {
-    "middle": (0.0, 0.65, 0.0),
-    "surfaces": {"table": ("#1", "#2", "#3"), "floor": ("floor",), "wall": ("#4", "#5", "#6", "#7")},
-}
+_SCENE = MujocoScene(
+    camera=CAMERA,
+    views=(CAMERA,),
+    middle=(0.0, 0.65, 0.0),
+    lights=3,
+    surfaces=(("table", ("#1", "#2", "#3")), ("floor", ("floor",)), ("wall", ("#4", "#5", "#6", "#7"))),
+    arm=tuple(f"right_j{number}" for number in range(7)),
+)
 
 
 def metaworld_easy() -> Suite:
@@ -94,25 +101,26 @@ def _suite(name: str, tasks: tuple[str, ...]) -> Suite:
         image_size=(480, 480),
         packages=("metaworld",),
         seeds=tuple(range(10)),
-        scene=_SCENE,
+        control_freq=80,
+        spaces=gym.GymSpaces(4, (("agent_pos", 4), ("robot0_eef_pos", 3)), _SCENE),
         expert=expert,
+        hold=hold,
+        install="pytest-vla[metaworld]",
     )
 
 
 def make(task: str, render_mode: str = "rgb_array") -> Any:
-    """Return an environment of a task, such as ``reach-v3``, as lerobot makes it.
+    """Return an environment of a task, such as ``reach-v3``, as lerobot makes it."""
+    from pytest_vla.suites.metaworld.environment import MetaWorld
 
-    Raises:
-        VlaError: ``metaworld`` cannot be imported.
-    """
-    try:
-        from pytest_vla.suites.metaworld.environment import MetaWorld
-    except ImportError as error:
-        raise VlaError(
-            f"Meta-World cannot be imported ({describe(error)}): pip install 'pytest-vla[metaworld]', in an "
-            "environment without LIBERO's simulators, which need another MuJoCo"
-        ) from error
     return MetaWorld(task, CAMERA)
+
+
+def hold(last: "NDArray[np.float64] | None") -> "NDArray[np.float64]":
+    """Return the action that keeps the hand in its place and the gripper as it was told."""
+    import numpy as np
+
+    return np.array([0.0, 0.0, 0.0, -1.0 if last is None else last[3]])
 
 
 def expert(env: Any) -> Any:
