@@ -30,7 +30,7 @@ from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.world_state import ModelChanges
+    from pytest_vla.sim.model_changes import ModelChanges
 
 
 class WorldPool:
@@ -371,7 +371,7 @@ class OwnWorld:
         assert own is not None, "a variation of the model is refused without"
         model, _ = self.inner.mujoco()
         if model is not self._model:
-            from pytest_vla.sim.world_state import ModelChanges
+            from pytest_vla.sim.model_changes import ModelChanges
 
             self._model, self._model_changes = model, ModelChanges(model)
         assert self._model_changes is not None

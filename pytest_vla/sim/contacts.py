@@ -251,34 +251,6 @@ class Clearance:
         return [(int(own[one]), int(others[other])) for one, other in np.argwhere((apart <= reach) | plane[None])]
 
 
-def newly_touched(model: mujoco.MjModel, before: Array, after: Array, moved: Collection[int]) -> str:
-    """Return the name of a body that moved bodies are pressed into after a change of state and not before, or "".
-
-    For models of any make; `Clearance` knows LIBERO's scenes.
-
-    Args:
-        model: not changed.
-        before, after: (nq,).
-        moved: the bodies that the change moves.
-    """
-    data = mujoco.MjData(model)
-
-    def pressed(qpos: Array) -> dict[tuple[int, int], None]:
-        data.qpos[:] = qpos
-        mujoco.mj_fwdPosition(model, data)
-        found: dict[tuple[int, int], None] = {}
-        for number in range(data.ncon):
-            contact = data.contact[number]
-            one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
-            if contact.dist < -_TOUCHES and (one in moved) != (other in moved):
-                found[(one, other) if one in moved else (other, one)] = None
-        return found
-
-    known = pressed(before)
-    new = next((other for one, other in pressed(after) if (one, other) not in known), None)
-    return "" if new is None else str(model.body(new).name) or f"body #{new}"
-
-
 # Per-step readings for metrics: joint margins, contacts of the arm, and the places of the object and its goal.
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], bool]

@@ -1,16 +1,23 @@
 """The MuJoCo models of other people's environments: where they are, and which of their parts variations change."""
 
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import FLOOR, SURFACES, TABLE, WALL, MujocoScene
 from pytest_vla.scene.variation import part_number
 from pytest_vla.util.text import did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 Observe = Callable[[Any], Any]
 """Returns an environment's observation of the present state of its MuJoCo data."""
@@ -281,3 +288,82 @@ def _camera_of(env: Any, model: Any) -> int:
             break
         held = getattr(inner, "unwrapped", inner)
     return -1
+
+
+# States that an episode in such a model may start from.
+
+_PRESSED = 0.0005
+"""How deep (m) one thing is in another that it is pressed into."""
+
+
+def newly_touched(model: Any, before: "Array", after: "Array", moved: Collection[int]) -> str:
+    """Return the name of a body that moved bodies are pressed into after a change of state and not before, or "".
+
+    Args:
+        model: not changed.
+        before, after: (nq,).
+        moved: the bodies that the change moves.
+    """
+    import mujoco
+
+    data = mujoco.MjData(model)
+
+    def pressed(qpos: "Array") -> dict[tuple[int, int], None]:
+        data.qpos[:] = qpos
+        mujoco.mj_fwdPosition(model, data)
+        found: dict[tuple[int, int], None] = {}
+        for number in range(data.ncon):
+            contact = data.contact[number]
+            one, other = (int(model.geom_bodyid[geom]) for geom in contact.geom)
+            if contact.dist < -_PRESSED and (one in moved) != (other in moved):
+                found[(one, other) if one in moved else (other, one)] = None
+        return found
+
+    known = pressed(before)
+    new = next((other for one, other in pressed(after) if (one, other) not in known), None)
+    return "" if new is None else str(model.body(new).name) or f"body #{new}"
+
+
+def displace_own(model: Any, state: "Array", name: str, distance: float, direction: float, yaw: float) -> None:
+    """Move an object of a suite's own world over what it stands on, and turn it about the vertical.
+
+    Args:
+        model: of any make.
+        state: (1+nq+nv,), written, unless an error is raised.
+        name: the object's body, which has a free joint.
+        distance: m.
+        direction, yaw: degrees.
+
+    Raises:
+        RedrawError: it would be in something, or over another thing than before.
+    """
+    import mujoco
+    import numpy as np
+
+    body = part_number(model, "body", name)
+    at = 1 + int(model.jnt_qposadr[model.body_jntadr[body]])
+    heading, after = math.radians(direction), state.copy()
+    after[at : at + 2] += distance * np.array([math.cos(heading), math.sin(heading)])
+    yaw_turn, half = np.empty(4), math.radians(yaw) / 2
+    mujoco.mju_mulQuat(yaw_turn, np.array([math.cos(half), 0.0, 0.0, math.sin(half)]), after[at + 3 : at + 7])
+    after[at + 3 : at + 7] = yaw_turn
+    below = [_support(model, each[1 : 1 + model.nq], body) for each in (state, after)]
+    moved = {each for each in range(model.nbody) if model.body_rootid[each] == body}
+    why = "" if below[0] == below[1] else "it would stand on another thing"
+    if not why and (other := newly_touched(model, state[1 : 1 + model.nq], after[1 : 1 + model.nq], moved)):
+        why = f"{other} is in the way"
+    if why:
+        raise RedrawError(f"{name} cannot go {distance:g} m at {direction:g} degrees: {why}")
+    state[:] = after
+
+
+def _support(model: Any, qpos: "Array", body: int) -> int:
+    """Return the body below an object's centre of mass, or -1 if there is none."""
+    import mujoco
+    import numpy as np
+
+    data, geom = mujoco.MjData(model), np.zeros(1, dtype=np.int32)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_ray(model, data, data.xipos[body], np.array([0.0, 0.0, -1.0]), None, 1, body, geom)
+    return -1 if geom[0] < 0 else int(model.geom_bodyid[geom[0]])

@@ -29,6 +29,7 @@ from pytest_vla.sim.cameras import ignore_colour_spaces
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.looks import looks_of
 from pytest_vla.sim.meters import MakeMeters, Meter, Metering, cost_meters
+from pytest_vla.sim.model_changes import ModelChanges
 from pytest_vla.sim.movers import Movement, plan_movers
 from pytest_vla.sim.native import copy_data
 from pytest_vla.sim.observations import Readings, Sampled, alphas_at, find_burners, get_alphas, light
@@ -50,7 +51,6 @@ from pytest_vla.sim.start_states import (
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of
 from pytest_vla.sim.world_state import (
-    ModelChanges,
     WorldState,
     check_physics,
     copied_data,

@@ -142,7 +142,7 @@ def displacement(task: Task, params: Params) -> Edits:
     if task.scene is not None:
 
         def move_own(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
-            from pytest_vla.vary.axes.layout_states import displace_own
+            from pytest_vla.sim.own_models import displace_own
 
             displace_own(model, state, name, distance, direction, yaw)
 

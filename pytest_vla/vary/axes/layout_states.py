@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from pytest_vla.errors import RedrawError
 from pytest_vla.scene.scene import SceneSpec
-from pytest_vla.scene.variation import part_number
 from pytest_vla.scene.workspaces import REACH, workspace
-from pytest_vla.sim.contacts import Clearance, newly_touched
+from pytest_vla.sim.contacts import Clearance
 from pytest_vla.vary.axes.layout_room import AREA
 
 if TYPE_CHECKING:
@@ -98,43 +97,6 @@ def displace(
     if why:
         raise RedrawError(f"{name} cannot go {distance:g} m at {direction:g} degrees: {why}")
     state[:] = after
-
-
-def displace_own(model: mujoco.MjModel, state: Array, name: str, distance: float, direction: float, yaw: float) -> None:
-    """Move an object of a suite's own world over what it stands on, and turn it about the vertical.
-
-    Args:
-        model: of any make.
-        state: (1+nq+nv,), written, unless an error is raised.
-        name: the object's body, which has a free joint.
-        distance: m.
-        direction, yaw: degrees.
-
-    Raises:
-        RedrawError: it would be in something, or over another thing than before.
-    """
-    body = part_number(model, "body", name)
-    at = 1 + int(model.jnt_qposadr[model.body_jntadr[body]])
-    heading, after = math.radians(direction), state.copy()
-    after[at : at + 2] += distance * np.array([math.cos(heading), math.sin(heading)])
-    after[at + 3 : at + 7] = _turned(after[at + 3 : at + 7], math.radians(yaw))
-    below = [_support(model, each[1 : 1 + model.nq], body) for each in (state, after)]
-    moved = {each for each in range(model.nbody) if model.body_rootid[each] == body}
-    why = "" if below[0] == below[1] else "it would stand on another thing"
-    if not why and (other := newly_touched(model, state[1 : 1 + model.nq], after[1 : 1 + model.nq], moved)):
-        why = f"{other} is in the way"
-    if why:
-        raise RedrawError(f"{name} cannot go {distance:g} m at {direction:g} degrees: {why}")
-    state[:] = after
-
-
-def _support(model: mujoco.MjModel, qpos: Array, body: int) -> int:
-    """Return the body below an object's centre of mass, or -1 if there is none."""
-    data, geom = mujoco.MjData(model), np.zeros(1, dtype=np.int32)
-    data.qpos[:] = qpos
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_ray(model, data, data.xipos[body], np.array([0.0, 0.0, -1.0]), None, 1, body, geom)
-    return -1 if geom[0] < 0 else int(model.geom_bodyid[geom[0]])
 
 
 def stand_scaled(model: mujoco.MjModel, scene: SceneSpec, state: Array, name: str, factor: float) -> None:

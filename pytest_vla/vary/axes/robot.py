@@ -94,7 +94,7 @@ def _put_own_arm(
 
     Raises RedrawError if a joint goes beyond its limits, or the arm into something.
     """
-    from pytest_vla.sim.contacts import newly_touched
+    from pytest_vla.sim.own_models import newly_touched
 
     before, moved = state[1 : 1 + model.nq].copy(), set[int]()
     for name, turn in zip(arm, offset, strict=True):
