@@ -25,6 +25,8 @@ from pytest_vla.sim.own_models import (
     mujoco_of,
     observer,
     rebuild_renderer,
+    state_of,
+    unstable,
     with_fields,
 )
 from pytest_vla.util.text import LAST_SEED
@@ -114,7 +116,7 @@ class Environment:
 
     def check_installed(self) -> None:
         """Raise VlaError if gymnasium or one of the packages cannot be imported; it says what to install."""
-        for package in ("gymnasium", *self.packages):
+        for package in (*(("gymnasium",) if isinstance(self.env, str) else ()), *self.packages):
             try:
                 importlib.import_module(package)
             except Exception as error:
@@ -124,7 +126,7 @@ class Environment:
 
     def __call__(self, task: Task) -> "GymWorld":
         """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
-        return GymWorld(self, dict(self.tasks)[task.name], task.protocol.max_steps)
+        return GymWorld(self, dict(self.tasks)[task.name], task.protocol.max_steps, task.scene)
 
 
 def suite(
@@ -263,7 +265,7 @@ def suite(
 class GymWorld:
     """A world of a gymnasium environment, a `pytest_vla.plan.task.SuiteWorld`."""
 
-    def __init__(self, made: Environment, task: GymTask, max_steps: int) -> None:
+    def __init__(self, made: Environment, task: GymTask, max_steps: int, scene: MujocoScene | None) -> None:
         """Make the environment. Raises VlaError."""
         self._made, self._task, self._max_steps = made, task, max_steps
         # Of the present episode: its steps, and what `info` had in any of them.
@@ -273,9 +275,10 @@ class GymWorld:
         self._done = self._success = False
         # Only worlds with a MuJoCo model have states that can be saved, and only some have an expert.
         self._mujoco = mujoco_of(self._env)
-        if self._mujoco is not None:
-            self.mujoco, self.observe = self._model_and_data, self._observed_again
-            self.save, self.restore = self._saved, self._restored
+        if self._mujoco is not None and scene is not None:
+            self.mujoco, self.observe, self.save = self._model_and_data, self._observed_again, self._saved
+            if not (scene.fixed or scene.lags):
+                self.restore = self._restored
         if made.expert is not None:
             self.expert = partial(made.expert, self._env)
         if made.hold is not None:
@@ -293,10 +296,13 @@ class GymWorld:
         """Take one step in the environment.
 
         Raises:
-            EpisodeError: the episode is over, and its ``info`` never had the suite's success key.
+            EpisodeError: the episode is over, and its ``info`` never had the suite's success key; or MuJoCo's
+                simulation became unstable, which starts it anew without a word.
         """
         taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
         self._observation, reward, terminated, truncated, info = self._env.step(taken)
+        if self._mujoco is not None and (broke := unstable(self._mujoco[1])):
+            raise EpisodeError(*broke)
         self._success = self._succeeds(float(reward), bool(terminated), info)
         self._done, self._steps = bool(terminated or truncated), self._steps + 1
         self._keys.update(dict.fromkeys(info))
@@ -324,13 +330,7 @@ class GymWorld:
         return self._seen()
 
     def _saved(self) -> "NDArray[np.float64]":
-        import mujoco
-        import numpy as np
-
-        model, data = self._model_and_data()
-        state = np.empty(mujoco.mj_stateSize(model, MODEL_STATE))
-        mujoco.mj_getState(model, data, state, MODEL_STATE)
-        return state
+        return state_of(*self._model_and_data())
 
     def _restored(self, state: "NDArray[np.float64]") -> Mapping[str, Any]:
         import mujoco
@@ -531,10 +531,6 @@ def _scaled(action: "NDArray[np.float64]", space: Any) -> Any:
 
 
 def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
-    try:
-        gymnasium: Any = importlib.import_module("gymnasium")
-    except ImportError as error:
-        raise VlaError(f"gymnasium cannot be imported ({error}): pip install 'pytest-vla[gym]'") from error
     if renders and "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY") and Path("/dev").is_dir():
         # Environments of MuJoCo would look for a window.
         os.environ["MUJOCO_GL"] = "egl"
@@ -542,11 +538,17 @@ def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
     try:
         if not isinstance(made.env, str):
             return made.env(**options)
+        try:
+            gymnasium: Any = importlib.import_module("gymnasium")
+        except ImportError as error:
+            raise VlaError(f"gymnasium cannot be imported ({error}): pip install '{made.install}'") from error
         for package in made.packages:
             module: Any = importlib.import_module(package)
             if hasattr(module, "register_robotics_envs"):
                 gymnasium.register_envs(module)
         return gymnasium.make(made.env, **options)
+    except VlaError:
+        raise
     except Exception as error:
         raise VlaError(f"{made.title}: it cannot be made: {describe(error)}") from error
 

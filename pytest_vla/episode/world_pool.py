@@ -340,13 +340,15 @@ class OwnWorld:
         """Begin an episode of the case with this seed."""
         label = self.variation.label if self.variation is not None else ""
         # The world draws its own reset in the model as it is unvaried.
-        self._edit_model(())
+        repainted = self._edit_model(())
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
         self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
         if self.variation is not None and (self.variation.model or self.variation.state):
-            repainted = self._edit_model(self.variation.model)
+            repainted |= self._edit_model(self.variation.model)
             self._edit_state(self.variation.state)
+            seen = self.inner.observe(repainted)
+        elif repainted:
             seen = self.inner.observe(repainted)
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):

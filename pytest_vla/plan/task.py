@@ -76,6 +76,9 @@ NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
 PARTS = (NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM)
 """What a kind of variation may need of a MuJoCo world (`pytest_vla.vary.kind.VariationKind.needs`)."""
 
+STATE = "a state"
+"""What a kind needs, too, that changes the state that an episode starts from."""
+
 
 @dataclass(frozen=True)
 class MujocoScene:
@@ -93,6 +96,9 @@ class MujocoScene:
         objects: the bodies with a free joint that stand about; the first is the task's.
         arm: the joints of the arm, from its base to its hand.
         fixed: whether observations cannot be read anew after the state has changed, so that it has to stay as it is.
+        lags: whether its pictures are of the state one physics step before, as where MuJoCo's mj_step is the last thing
+            that a control step does. A recorded state would not give the same picture, so videos are kept while
+            episodes run.
     """
 
     camera: str = ""
@@ -103,6 +109,7 @@ class MujocoScene:
     objects: tuple[str, ...] = ()
     arm: tuple[str, ...] = ()
     fixed: bool = False
+    lags: bool = False
 
     def has(self, part: str) -> bool:
         """Whether it has one of `PARTS`."""

@@ -141,10 +141,34 @@ def model_scene(
             "copy. Show the ones that it simulates with, as env.unwrapped.model and .data"
         )
     guessed = guess_scene(model, data, views, _camera_of(env, model))
+    guessed = replace(guessed, lags=_lags(env, model, data))
     corrected = with_fields(title, replace(guessed, fixed=observer(env, observe) is None), given)
     assert corrected is not None
     _check_scene(title, model, corrected)
     return corrected
+
+
+def _lags(env: Any, model: Any, data: Any) -> bool:
+    """Whether bodies' places after a step are not those of its state. Takes one step."""
+    import mujoco
+    import numpy as np
+
+    env.step(np.zeros(env.action_space.shape, env.action_space.dtype))
+    before = data.xpos.copy()
+    again = mujoco.MjData(model)
+    mujoco.mj_setState(model, again, state_of(model, data), MODEL_STATE)
+    mujoco.mj_kinematics(model, again)
+    return not np.array_equal(before, again.xpos)
+
+
+def state_of(model: Any, data: Any) -> "Array":
+    """Return what `MODEL_STATE` is of a simulation, as one vector."""
+    import mujoco
+    import numpy as np
+
+    state = np.empty(mujoco.mj_stateSize(model, MODEL_STATE))
+    mujoco.mj_getState(model, data, state, MODEL_STATE)
+    return state
 
 
 def with_fields(title: str, scene: MujocoScene | None, given: Mapping[str, Any]) -> MujocoScene | None:
@@ -294,6 +318,20 @@ def _camera_of(env: Any, model: Any) -> int:
 
 _PRESSED = 0.0005
 """How deep (m) one thing is in another that it is pressed into."""
+
+
+def unstable(data: Any) -> tuple[str, str] | None:
+    """Return reason and message if a simulation became unstable since its reset, or None."""
+    import mujoco
+
+    for warning, reason, what in (
+        (mujoco.mjtWarning.mjWARN_BADQPOS, "physics-nan", "NaN or a huge number in qpos"),
+        (mujoco.mjtWarning.mjWARN_BADQVEL, "physics-nan", "NaN or a huge number in qvel"),
+        (mujoco.mjtWarning.mjWARN_BADQACC, "physics-bad-acceleration", "NaN or a huge number in qacc"),
+    ):
+        if data.warning[warning].number:
+            return reason, f"{what}: MuJoCo has started the simulation anew"
+    return None
 
 
 def newly_touched(model: Any, before: "Array", after: "Array", moved: Collection[int]) -> str:
