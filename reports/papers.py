@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import combinations, pairwise
@@ -320,13 +320,19 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     assert paper.rows is not None
     loaded, unequal = _comparable(loaded)
     rows, further = paper.rows(loaded, options)
-    left_out = [*unequal, *further, *unequal_protocols(loaded.records)]
-    if not any(rows.get(each.name) for each in tables):
+    models = {record.policy for record in loaded.records}
+    about = _notes_about(tables, paper.published.tables.values(), further, models)
+    left_out = [*unequal, *about, *unequal_protocols(loaded.records)]
+    own = {
+        each.name: [row for row in rows.get(each.name, ()) if any(cell is not None for cell in row[each.names :])]
+        for each in tables
+    }
+    if not any(own.values()):
         what = "its tables" if options.table is None else tables[0].label
         lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
     made = [
-        Made(table, _joined(table, rows.get(table.name, ())), list(map(tuple, rows.get(table.name + POINTS, ()))))
+        Made(table, _joined(table, own[table.name]), list(map(tuple, rows.get(table.name + POINTS, ()))))
         for table in tables
         if not table.missing
     ]
@@ -339,6 +345,35 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
+
+
+def _notes_about(
+    chosen: Sequence[PublishedTable], known: Iterable[PublishedTable], texts: Iterable[str], models: Collection[str]
+) -> Iterator[str]:
+    """Yield notes once for all models that have them, without those on other tables.
+
+    Args:
+        chosen: the tables that are shown.
+        known: all of the paper's.
+        texts: each may begin with the labels of the tables that it is about, such as ``Table 4, Fig. 19: ``, and then
+            with a model's name and a colon.
+        models: their names.
+    """
+    labels = {each.label for each in known}
+    shown = {each.label for each in chosen}
+    found: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        head, colon, rest = text.partition(": ")
+        about = head.split(", ") if colon and labels.issuperset(head.split(", ")) else []
+        if about and shown.isdisjoint(about):
+            continue
+        rest = rest if about else text
+        model = max((name for name in models if rest.startswith(f"{name}: ")), key=len, default="")
+        prefix = f"{', '.join(about)}: " if about else ""
+        found.setdefault((prefix, rest.removeprefix(f"{model}: ") if model else rest), []).append(model)
+    for (prefix, rest), names in found.items():
+        told = f"{first_few(list(dict.fromkeys(filter(None, names))), 4)}: "
+        yield f"{prefix}{told.removeprefix(': ')}{rest}"
 
 
 def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
@@ -510,13 +545,11 @@ def _blocks(
                 f"{table.label}: dots", dots, tuple(each.points), anchor + POINTS, len(dots) - 2, medium="files"
             )
         if crossings := list(_crossings(table, rows)):
-            yield Sentence(f"Lines cross: {'; '.join(crossings)}")
+            yield Sentence(f"Lines cross: {first_few(crossings, 8, '; ')}")
         if changes := list(_rank_changes(table, rows)):
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
-            yield Sentence(
-                f"no record of these runs belongs to this table. Run its episodes: {table.run}", is_note=True
-            )
+            yield Sentence(f"these runs have no number for this table. Run its episodes: {table.run}", is_note=True)
     for number, table in enumerate(each for each in tables if each.missing):
         yield Sentence(f"{table.label}: not available: {table.missing}", is_apart=not number)
 

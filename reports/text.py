@@ -144,9 +144,9 @@ def _broken(head: str) -> str:
     return "_\n".join(head.rsplit("_", 1)) if len(head) > 16 else head
 
 
-def first_few(texts: Sequence[str], most: int) -> str:
+def first_few(texts: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first few texts, and how many more there are."""
-    return ", ".join(texts[:most]) + f" and {len(texts) - most} more" * (len(texts) > most)
+    return between.join(texts[:most]) + f" and {len(texts) - most} more" * (len(texts) > most)
 
 
 def note_lines(texts: Iterable[str]) -> Iterator[str]:
