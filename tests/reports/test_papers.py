@@ -500,6 +500,32 @@ def test_notes_are_told_once_and_where_they_belong(capsys: pytest.CaptureFixture
     assert {*told["3"]} == {*told["None"]} - {*about}
 
 
+def test_another_step_budget_and_the_number_of_episodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, most in (("one", 300), ("two", 40)):
+        write(
+            [dataclasses.replace(each, protocol={**each.protocol, "max_steps": most}) for each in stove(policy)], policy
+        )
+    report("--paper=libero-para", "--backend=template", "--table=3")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "two: at most 40 control steps in libero_para; published rows have the suite's 300" in said
+    assert "one: at most" not in said
+    assert "Episodes behind your rows: libero_para: 6 of each of one, two." in said
+
+
+def test_other_suites_are_no_matter_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    write(model_that_touches())
+    for policy in ("one", "two"):
+        write(stove(policy)[: 3 if policy == "one" else 6], run=policy)
+    report("--paper=vla-arena", "--format=json")
+    assert not [text for text in json.loads(capsys.readouterr().out)["paper"]["left_out"] if "libero_para" in text]
+
+
+def test_labels() -> None:
+    labels = {"3": "Table 3", "fig7": "Fig. 7", "2-5": "Tables 2 to 5", "IV": "Table IV", "difficulty": "Difficulty"}
+    labels |= {"10-weights": "Table 10 (weights)", "fig6-map": "Fig. 6 (map)"}
+    assert {name: PublishedTable(name).label for name in labels} == labels
+
+
 def test_a_figure_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     write(objects_replaced("one", list(ENDS)))
     words = ("--paper=libero-para", "--backend=template", "-o", "figures")
