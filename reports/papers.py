@@ -8,8 +8,9 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import combinations, pairwise
 from math import inf
@@ -22,7 +23,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.selection import by_model, given_text, is_counted, that_count, unequal_protocols
-from pytest_vla.plan.manifests import given_folders
+from pytest_vla.plan.manifests import given_folders, load_suite
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -107,8 +108,15 @@ class PublishedTable:
 
     @property
     def label(self) -> str:
-        """What a reader of the paper calls it, such as ``Table 3`` or ``Fig. 7``; `name` is ``3`` or ``fig7``."""
-        return f"Fig. {self.name[len(FIGURE) :]}" if self.is_figure else f"Table {self.name}"
+        """What a reader of the paper calls it, such as ``Table 3`` or ``Fig. 7``; `name` is ``3`` or ``fig7``.
+
+        A table that has no number in the paper is called by its name.
+        """
+        number, _, part = self.name.removeprefix(FIGURE).partition("-")
+        if self.is_figure or re.fullmatch(r"[0-9]+|[IVX]+", number):
+            kind = "Fig." if self.is_figure else "Tables" if part.isdigit() else "Table"
+            return f"{kind} {number}" + (f" to {part}" if part.isdigit() else f" ({part})" if part else "")
+        return self.name.capitalize()
 
     @property
     def is_figure(self) -> bool:
@@ -141,12 +149,14 @@ class PublishedPaper:
         source: where the numbers were read.
         tables: by name, in the paper's order.
         figures: numbers of its text and figures, by name.
+        suites: patterns of the suites that it is about; empty if it is about any.
         further: other tables of the file.
     """
 
     source: str
     tables: Mapping[str, PublishedTable]
     figures: Mapping[str, float]
+    suites: tuple[str, ...]
     further: Mapping[str, Mapping[str, Any]]
 
 
@@ -215,9 +225,9 @@ def published_paper(file: Path) -> PublishedPaper:
     try:
         table = read_toml(file)
         run, source = table.pop("run", ""), table.pop("source")
-        figures = table.pop("figures", {})
+        figures, suites = table.pop("figures", {}), tuple(table.pop("suites", ()))
         tables = {name: _published_table(name, {"run": run, **each}) for name, each in table.pop("tables", {}).items()}
-        return PublishedPaper(source, tables, figures, table)
+        return PublishedPaper(source, tables, figures, suites, table)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise VlaError(
             f"{file}: {error!r}; expected a paper's tables as in suites/libero_para/published.toml"
@@ -274,8 +284,9 @@ def tables_named(name: str, text: str | None, known: Mapping[str, PublishedTable
     """Return the tables that a text names, or all without one. Raises VlaError if there is none."""
     found = [table for table in known.values() if text is None or table.is_named(text)]
     if not found:
+        figure = f" Did you mean {FIGURE}{text}?" if f"{FIGURE}{text}" in known else ""
         raise VlaError(
-            f"{name}: there is no table or figure {printable(repr(text)[:80])} here. Known: "
+            f"{name}: there is no table or figure {printable(repr(text)[:80])} here.{figure} Known: "
             f"{', '.join(known) or 'none'}"
         )
     return found
@@ -318,27 +329,106 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     entry, paper, tables = chosen_tables(name, options.table)
     assert paper.rows is not None
-    loaded, unequal = _comparable(loaded)
+    loaded, unequal = _comparable(_of_suites(loaded, paper.published.suites))
     rows, further = paper.rows(loaded, options)
-    left_out = [*unequal, *further, *unequal_protocols(loaded.records)]
-    if not any(rows.get(each.name) for each in tables):
+    models = {record.policy for record in loaded.records}
+    of_models = [*further, *_other_budgets(loaded.records)]
+    about = _notes_about(tables, paper.published.tables.values(), of_models, models)
+    left_out = [*unequal, *about, *unequal_protocols(loaded.records)]
+    own = {
+        each.name: [row for row in rows.get(each.name, ()) if any(cell is not None for cell in row[each.names :])]
+        for each in tables
+    }
+    if not any(own.values()):
         what = "its tables" if options.table is None else tables[0].label
         lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
     made = [
-        Made(table, _joined(table, rows.get(table.name, ())), list(map(tuple, rows.get(table.name + POINTS, ()))))
+        Made(table, _joined(table, own[table.name]), list(map(tuple, rows.get(table.name + POINTS, ()))))
         for table in tables
         if not table.missing
     ]
     figures = {f"{name}-{each.table.name}": each for each in made if each.table.draw and _figure(each).panels}
+    episodes = _episodes_text(loaded.records)
     shown = {"name": name, "source": paper.published.source, "left_out": list(left_out)}
     return Section(
-        lambda: _blocks(entry, paper.published, tables, made, left_out, bool(getattr(options, "intervals", False))),
+        lambda: _blocks(
+            entry, paper.published, tables, made, episodes, left_out, bool(getattr(options, "intervals", False))
+        ),
         {"paper": {**shown, "tables": [table for each in made for table in _as_json(each)]}},
         {},
         lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
+
+
+def _of_suites(loaded: Loaded, patterns: Sequence[str]) -> Loaded:
+    """Return the records of suites that a paper is about: other ones have no place in its tables and notes."""
+    kept = (each for each in loaded.records if not patterns or any(fnmatchcase(each.suite, one) for one in patterns))
+    return replace(loaded, records=tuple(kept))
+
+
+def _episodes_text(records: Sequence[Record]) -> str:
+    """Return how many episodes succeeded or failed, by suite and model."""
+    found: dict[str, dict[int, list[str]]] = {}
+    for (model, suite), some in by_model(records).items():
+        number = sum(map(is_counted, that_count(some).records))
+        found.setdefault(suite, {}).setdefault(number, []).append(model)
+    suites: dict[str, list[str]] = {}
+    for suite, numbers in found.items():
+        told = (f"{number} of {'each of ' * (len(some) > 1)}{first_few(some, 4)}" for number, some in numbers.items())
+        suites.setdefault(", ".join(told), []).append(suite)
+    return "; ".join(f"{first_few(some, 4)}: {'each ' * (len(some) > 1)}{text}" for text, some in suites.items())
+
+
+def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
+    """Yield notes on episodes that had another number of steps than the suite gives, as printed rows did not."""
+    found: dict[tuple[str, Any, int], dict[str, None]] = {}
+    for record in filter(is_counted, records):
+        given, own = record.protocol.get("max_steps"), _own_budget(record.suite, record.task_key)
+        if given is not None and own is not None and given != own:
+            found.setdefault((record.policy, given, own), {})[record.suite] = None
+    for (model, given, own), suites in found.items():
+        yield (
+            f"{model}: at most {given} control steps in {first_few([*suites], 4)}; published rows have the suite's {own}"
+        )
+
+
+@cache
+def _own_budget(suite: str, task: str) -> int | None:
+    try:
+        return load_suite(suite).task(task).protocol.max_steps
+    except (VlaError, ValueError, KeyError):
+        return None
+
+
+def _notes_about(
+    chosen: Sequence[PublishedTable], known: Iterable[PublishedTable], texts: Iterable[str], models: Collection[str]
+) -> Iterator[str]:
+    """Yield notes once for all models that have them, without those on other tables.
+
+    Args:
+        chosen: the tables that are shown.
+        known: all of the paper's.
+        texts: each may begin with the labels of the tables that it is about, such as ``Table 4, Fig. 19: ``, and then
+            with a model's name and a colon.
+        models: their names.
+    """
+    labels = {each.label for each in known}
+    shown = {each.label for each in chosen}
+    found: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        head, colon, rest = text.partition(": ")
+        about = head.split(", ") if colon and labels.issuperset(head.split(", ")) else []
+        if about and shown.isdisjoint(about):
+            continue
+        rest = rest if about else text
+        model = max((name for name in models if rest.startswith(f"{name}: ")), key=len, default="")
+        prefix = f"{', '.join(about)}: " if about else ""
+        found.setdefault((prefix, rest.removeprefix(f"{model}: ") if model else rest), []).append(model)
+    for (prefix, rest), names in found.items():
+        told = f"{first_few(list(dict.fromkeys(filter(None, names))), 4)}: "
+        yield f"{prefix}{told.removeprefix(': ')}{rest}"
 
 
 def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
@@ -355,9 +445,9 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
             paper_named(name)
         names = ", ".join(takes)
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
-    records, given = _measured(loaded.records)
+    records, given = _measured(_of_suites(loaded, paper.published.suites).records)
     models, further = paper.leaderboard(replace(loaded, records=tuple(records)))
-    left_out = [*given, *further]
+    left_out = [*given, *further, *_other_budgets(records)]
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
@@ -479,11 +569,15 @@ def _blocks(
     published: PublishedPaper,
     tables: Sequence[PublishedTable],
     made: Sequence[Made],
+    episodes: str,
     left_out: Sequence[str],
     with_intervals: bool,
 ) -> Iterator[Block]:
     yield Sentence(
         f"{entry.about}. Rows marked {PUBLISHED} are from {published.source}; rows marked {OWN} are from your runs"
+    )
+    yield Sentence(
+        f"Episodes behind your rows: {episodes}" + ". --intervals says how sure they are" * (not with_intervals)
     )
     yield from notes(left_out)
     for each in made:
@@ -510,13 +604,11 @@ def _blocks(
                 f"{table.label}: dots", dots, tuple(each.points), anchor + POINTS, len(dots) - 2, medium="files"
             )
         if crossings := list(_crossings(table, rows)):
-            yield Sentence(f"Lines cross: {'; '.join(crossings)}")
+            yield Sentence(f"Lines cross: {first_few(crossings, 8, '; ')}")
         if changes := list(_rank_changes(table, rows)):
             yield Sentence(f"Rank by {' and by '.join(table.ranks)} differs: {', '.join(changes)}")
         if not any(mark == OWN for mark, _ in rows):
-            yield Sentence(
-                f"no record of these runs belongs to this table. Run its episodes: {table.run}", is_note=True
-            )
+            yield Sentence(f"these runs have no number for this table. Run its episodes: {table.run}", is_note=True)
     for number, table in enumerate(each for each in tables if each.missing):
         yield Sentence(f"{table.label}: not available: {table.missing}", is_apart=not number)
 
@@ -682,7 +774,7 @@ def reproduced_blocks(name: str, found: Sequence[Reproduced]) -> Iterator[Block]
             for check, verdict, _ in each.checks
         )
         columns = (Column("number"), Column("published"), Column("recomputed"), Column("", is_left=True))
-        yield Table(f"{name}, {each.table}", columns, rows, f"table-{each.table}")
+        yield Table(f"{name}: {PublishedTable(each.table).label}", columns, rows, f"table-{each.table}")
         reasons: dict[str, list[str]] = {}
         for check, _, why in each.checks:
             reasons.setdefault(why, []).append(check.name)

@@ -18,8 +18,9 @@ def aligned(
 ) -> Iterator[str]:
     """Yield rows as columns that are as wide as they have to be: names to the left, numbers to the right.
 
-    If that is too wide, intervals go below their numbers; if it is still too wide, names have lines of their own, with
-    the numbers indented below them.
+    If that is too wide, titles of numbers break at a blank, and intervals go below their numbers. If it is still too
+    wide, long names of some rows have lines of their own, with the numbers below them in their columns; else the names
+    of all rows have, with the numbers indented below them.
 
     Args:
         rows: the head's first; as many cells each, which may have several lines.
@@ -27,13 +28,18 @@ def aligned(
         left: further columns whose text begins at the left.
         width: of the lines, or None for any.
     """
-    below = [[*row[:names], *(_interval_below(cell) for cell in row[names:])] for row in rows]
-    for each in (rows, below):
+    head = [*rows[0][:names], *(cell.replace(" ", "\n") for cell in rows[0][names:])]
+    under = [[*row[:names], *(_interval_below(cell) for cell in row[names:])] for row in rows[1:]]
+    below = [head, *under]
+    for each in (rows, [head, *rows[1:]], [rows[0], *under], below):
         lines = [line for some in _laid_out(each, names, left) for line in some]
         if width is None or _fits(lines, width):
             yield from lines
             return
     assert width is not None
+    if (apart := _with_long_names_apart(below, names, left, width)) is not None:
+        yield from apart
+        return
     further = {column - names for column in left}
     inline, stacked = (list(_laid_out([row[names:] for row in each], 0, further)) for each in (rows, below))
     numbers = inline if _fits((f"  {line}" for some in inline for line in some), width) else stacked
@@ -42,6 +48,29 @@ def aligned(
         for line in some:
             # A blank within a cell is no worse a place than one between cells.
             yield from wrapped(f"  {line}", width, "    ")
+
+
+def _with_long_names_apart(
+    rows: Rows, names: int, left: set[int] | frozenset[int], width: int
+) -> list[str] | None:
+    """Return lines in which rows with long names have these in a line above their numbers.
+
+    None if that is too wide, or if it is so for most rows: numbers would be far from the names of their columns.
+    """
+    lengths = sorted({len(cell) for row in rows for cell in row[:names]})
+    for most in reversed(lengths[:-1]):
+        is_long = [any(len(cell) > most for cell in row[:names]) for row in rows]
+        if is_long[0] or 2 * sum(is_long) > len(rows):
+            return None
+        short = [[*[""] * names, *row[names:]] if long else row for row, long in zip(rows, is_long, strict=True)]
+        laid = list(_laid_out(short, names, left))
+        if _fits((line for some in laid for line in some), width):
+            return [
+                line
+                for row, some, long in zip(rows, laid, is_long, strict=True)
+                for line in ([*wrapped("  ".join(filter(None, row[:names])), width)] * long + some)
+            ]
+    return None
 
 
 def _fits(lines: Iterable[str], width: int) -> bool:
@@ -144,9 +173,9 @@ def _broken(head: str) -> str:
     return "_\n".join(head.rsplit("_", 1)) if len(head) > 16 else head
 
 
-def first_few(texts: Sequence[str], most: int) -> str:
+def first_few(texts: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first few texts, and how many more there are."""
-    return ", ".join(texts[:most]) + f" and {len(texts) - most} more" * (len(texts) > most)
+    return between.join(texts[:most]) + f" and {len(texts) - most} more" * (len(texts) > most)
 
 
 def note_lines(texts: Iterable[str]) -> Iterator[str]:

@@ -200,7 +200,7 @@ def unequal_protocols(records: Iterable[Record]) -> Iterator[str]:
                 for value, models in values.items():
                     found.setdefault(key, {}).setdefault(value, {}).update(models)
     for (suite, name), values in found.items():
-        told = [f"{printable(value)[:60]} ({_models_text([*models])})" for value, models in values.items()]
+        told = [f"{printable(value)[:60] or 'unknown'} ({_models_text([*models])})" for value, models in values.items()]
         rest = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
         yield (
             f"{suite}: {name.removeprefix('protocol.')} differs, so that these rows were not measured in the same way: "

@@ -38,6 +38,7 @@ from pytest_vla.reports.blocks import Cell, rate_cell
 from pytest_vla.reports.language import make_report
 from pytest_vla.reports.loaded import Loaded, gpu_hours
 from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
+from pytest_vla.reports.text import first_few
 from pytest_vla.suites.libero_para.variations import (
     ParaEpisode,
     find_para_logs,
@@ -79,7 +80,9 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
         if each.paraphrases is None:
             continue
         # Nothing here is about whether a policy listens.
-        left_out += [f"{each.model}: {text}" for text in each.left_out if not text.startswith("listening score")]
+        for text in each.left_out:
+            about = _TYPE_TABLES if text.startswith(("failure types", "fastdtw")) else ""
+            left_out += [f"{about}{each.model}: {text}"] * (not text.startswith("listening score"))
         whole = each.paraphrases.overall
         tables["2"].append(_drop(each, goal.get(each.model) or each.benign))
         tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
@@ -87,11 +90,15 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
             tables[name].append(row)
         if each.failures is not None:
             tables["4"].append(_types(each.model, each.failures))
-            levels = [each.failures.levels[name] for name in THRESHOLDS]
-            tables["16"].append((each.model, *(one.near for one in levels), *(one.far for one in levels)))
+            if _has_types(each.failures):
+                levels = [each.failures.levels[name] for name in THRESHOLDS]
+                tables["16"].append((each.model, *(one.near for one in levels), *(one.far for one in levels)))
             tables["fig19"] += _types_by_cell(each.model, each.failures, loaded)
             if each.failures.undefined.value:
-                left_out.append(f"{each.model}: {each.failures.undefined.value:.1f}% of episodes have no failure type")
+                left_out.append(
+                    f"{_TYPE_TABLES}{each.model}: {each.failures.undefined.value:.1f}% of episodes are failures without a type, as "
+                    "their tasks have too few successes to compare with"
+                )
     return tables, left_out
 
 
@@ -101,6 +108,10 @@ _DISTANCES: Mapping[str, Callable[[Paraphrases, TypePair], float]] = {
     "fig11": lambda found, cell: found.words[cell][0],
 }
 """What each grid of distances shows of a cell: PD, 1 - S_T, 1 - S_K."""
+
+
+_TYPE_TABLES = "Table 4, Table 16, Fig. 19: "
+"""What notes on failure types are about."""
 
 
 def _figure_rows(model: str, found: Paraphrases) -> Iterator[tuple[str, Row]]:
@@ -134,7 +145,7 @@ def _distance_grids(models: Mapping[str, Paraphrases], of: Callable[[Paraphrases
     grids: dict[tuple[tuple[TypePair, float], ...], list[str]] = {}
     for model, found in models.items():
         grids.setdefault(tuple((cell, round(of(found, cell), 9)) for cell in found.cells), []).append(model)
-    return [row for values, names in grids.items() for row in _grid(", ".join(names), dict(values))]
+    return [row for values, names in grids.items() for row in _grid(first_few(names, 2), dict(values))]
 
 
 def _grid(name: str, values: Mapping[TypePair, float]) -> list[Row]:
@@ -159,7 +170,8 @@ def _types_by_cell(model: str, failures: FailureTypeSummary, loaded: Loaded) -> 
             if some := ends.get((axis, kind)):
                 near, far, whole = some["near"], some["far"], some.total() / 100
                 share = 100 * far / (near + far) if near + far else None
-                yield model, axis, kind, some["SR"] / whole, near / whole, far / whole, share
+                known = (near / whole, far / whole) if near + far or not some[""] else (None, None)
+                yield model, axis, kind, some["SR"] / whole, *known, share
 
 
 def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
@@ -169,10 +181,12 @@ def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
     for (model, suite), some in by_model(loaded.records).items():
         if suite == SUITE:
             hours = gpu_hours(some, loaded)
-            rows.append((model, len(some), hours))
-            unknown += [model] * (hours is None)
-    note = "Table 11: no GPU hours, as the run's --vla-device names no device, or a server or a log has the policy: "
-    return rows, [note + ", ".join(unknown)] if unknown else []
+            if hours is None:
+                unknown.append(model)
+            else:
+                rows.append((model, len(some), hours))
+    why = "no GPU hours, as the run's --vla-device names no device, or a server or a log has the policy"
+    return rows, [f"Table 11: {model}: {why}" for model in unknown]
 
 
 def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
@@ -194,7 +208,13 @@ def _drop(model: ModelResults, benign: SuccessRate | None) -> Row:
 
 def _types(model: str, failures: FailureTypeSummary) -> Row:
     shares = failures.levels["max"]
-    return model, failures.sr, shares.near, shares.far, shares.far_share
+    known = (shares.near, shares.far, shares.far_share) if _has_types(failures) else ()
+    return model, failures.sr, *known
+
+
+def _has_types(failures: FailureTypeSummary) -> bool:
+    """Whether some failure has a type: of failures without one, 0% near and 0% far would be no finding."""
+    return not failures.undefined.value or failures.levels["max"].far_share is not None
 
 
 # What it prints, recomputed.

@@ -548,7 +548,7 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
         if total is None and weighted is not None:
             total = GroundingEstimate(100 * weighted.rate, percents(weighted.interval))
         if total is None:
-            left_out.append(f"{model}: no total, as only a part of the list was run")
+            left_out.append(f"Table 10: {model}: no total, as only a part of the list was run")
         for suite in dict.fromkeys(suite for _, suite in rates.suites):
             of_suite = [rates.suites.get((name, suite)) for name in DIMENSIONS]
             numbers = [0 if rate is None else rate.counted for rate in of_suite]

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -473,6 +474,56 @@ def test_failure_types_by_object_and_action(capsys: pytest.CaptureFixture[str]) 
     assert found["action", "coordination"] == [87.5, 0.0, 12.5, 100.0]
     for rate, near, far, _ in found.values():
         assert rate + near + far == pytest.approx(100)
+
+
+def test_failures_without_a_type_are_no_percentage(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no task has a success to compare with, 0% near and 0% far would look like a result."""
+    write([(paraphrased("turn_on_the_stove", n, "failure"), path_to((0.5, 0.5, 0.5), seed=n)) for n in range(4)])
+    tables = own(capsys, "--paper=libero-para", "--backend=template")
+    assert tables["4"] == [["random", 0.0, None, None, None]]
+    assert tables["16"] == []
+    assert {tuple(row[4:]) for row in tables["fig19"]} == {(None, None, None)}
+
+
+def test_notes_are_told_once_and_where_they_belong(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("one", "two"):
+        write(stove(policy), run=policy)
+    words = ("--paper=libero-para", "--backend=template", "--format=json")
+    told: dict[str, list[str]] = {}
+    for table in ("3", "4", None):
+        with suppress(VlaError):
+            report(*words, *([f"--table={table}"] if table else []))
+            told[str(table)] = json.loads(capsys.readouterr().out)["paper"]["left_out"]
+    assert told.keys() == {"3", "None"}, "no path, no failure types"
+    about = [text for text in told["None"] if text.startswith(("Table 4, Table 16, Fig. 19: one, two: ", "Table 11: "))]
+    assert len(about) == 2
+    assert {*told["3"]} == {*told["None"]} - {*about}
+
+
+def test_another_step_budget_and_the_number_of_episodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for policy, most in (("one", 300), ("two", 40)):
+        write(
+            [dataclasses.replace(each, protocol={**each.protocol, "max_steps": most}) for each in stove(policy)], policy
+        )
+    report("--paper=libero-para", "--backend=template", "--table=3")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "two: at most 40 control steps in libero_para; published rows have the suite's 300" in said
+    assert "one: at most" not in said
+    assert "Episodes behind your rows: libero_para: 6 of each of one, two." in said
+
+
+def test_other_suites_are_no_matter_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    write(model_that_touches())
+    for policy in ("one", "two"):
+        write(stove(policy)[: 3 if policy == "one" else 6], run=policy)
+    report("--paper=vla-arena", "--format=json")
+    assert not [text for text in json.loads(capsys.readouterr().out)["paper"]["left_out"] if "libero_para" in text]
+
+
+def test_labels() -> None:
+    labels = {"3": "Table 3", "fig7": "Fig. 7", "2-5": "Tables 2 to 5", "IV": "Table IV", "difficulty": "Difficulty"}
+    labels |= {"10-weights": "Table 10 (weights)", "fig6-map": "Fig. 6 (map)"}
+    assert {name: PublishedTable(name).label for name in labels} == labels
 
 
 def test_a_figure_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,8 +24,15 @@ def test_where_it_is_too_wide_intervals_stand_below_then_names_above() -> None:
         "           [1.0, 2.0]",
         "a       5           -",
     ]
-    # Even so it is wider than 20.
+    # Even so it is wider than 20, and only without its longest name it is not.
     assert list(aligned(rows, 1, width=20)) == [
+        "task   n          SR",
+        "stove",
+        "      10        50.0",
+        "          [1.0, 2.0]",
+        "a      5           -",
+    ]
+    assert list(aligned(rows, 1, width=18)) == [
         "task",
         "   n          SR",
         "stove",
@@ -34,6 +41,11 @@ def test_where_it_is_too_wide_intervals_stand_below_then_names_above() -> None:
         "a",
         "   5           -",
     ]
+
+
+def test_a_title_breaks_at_its_blank_before_intervals_stand_below() -> None:
+    rows = [("task", "near max", "far max"), ("stove", "10.0", "7.0")]
+    assert list(aligned(rows, 1, width=17)) == ["       near  far", "task    max  max", "stove  10.0  7.0"]
 
 
 def test_a_head_may_have_two_lines_and_stands_low() -> None:
