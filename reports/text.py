@@ -50,9 +50,7 @@ def aligned(
             yield from wrapped(f"  {line}", width, "    ")
 
 
-def _with_long_names_apart(
-    rows: Rows, names: int, left: set[int] | frozenset[int], width: int
-) -> list[str] | None:
+def _with_long_names_apart(rows: Rows, names: int, left: set[int] | frozenset[int], width: int) -> list[str] | None:
     """Return lines in which rows with long names have these in a line above their numbers.
 
     None if that is too wide, or if it is so for most rows: numbers would be far from the names of their columns.

@@ -102,7 +102,7 @@ def test_no_extra_brings_both_packages_of_opencv() -> None:
 
 
 def test_every_extra_is_in_the_docs() -> None:
-    page = (REPOSITORY / "docs" / "how-to" / "extend.md").read_text()
+    page = (REPOSITORY / "docs" / "how-to" / "simulators.md").read_text()
     (table,) = re.findall(r"^\| extra \| for \|\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
     first = [row.split("|")[1] for row in table.splitlines()[1:]]
     assert {name for cell in first for name in re.findall("`([^`]+)`", cell)} == EXTRAS.keys()
