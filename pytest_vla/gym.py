@@ -185,7 +185,7 @@ def suite(
         seeded: False for an environment that begins elsewhere each time, whatever the seed: its records say so, and no
             episode of it can be repeated.
         scene: of an environment with a MuJoCo model, fields of `pytest_vla.plan.task.MujocoScene` to use instead of the
-            guessed ones. ``pytest-vla show --suite=NAME`` prints them.
+            guessed ones. ``pytest-vla show NAME`` prints them.
         observe: called with the environment, returns the observation of its present state; by default its own
             ``_get_obs``. Variations that change the state need it.
         expert: called with the environment, returns a session that does the task: called with observations, it returns

@@ -2,11 +2,16 @@
 
 import argparse
 import re
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import JoinAction, comma_list, declare_data, declare_results, seed_list, whole_number
+
+if TYPE_CHECKING:
+    from pytest_vla.plan.task import Task
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +21,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "picture for each seed and camera; a sheet of a suite or of several tasks has one picture for each task. With "
         "--vary, the unvaried task comes first, and each kind of variation has a row: a picture of each level at the "
         "start of an episode, with the drawn values below. Variations without a picture (instructions, actions), and "
-        "those that a task cannot have, are described in words. A run is its name or the beginning of it, `last`, or "
+        "those that a task cannot have, are described in words. Of a suite's own MuJoCo model, the parts that "
+        "variations change are printed. A run is its name or the beginning of it, `last`, or "
         "its folder. Its sheet shows the start and the end of the first episode of each task and variation; several "
         "runs are shown side by side. With -o FILE.mp4 the result is the video of one episode instead."
     )
@@ -102,6 +108,8 @@ def run(options: argparse.Namespace) -> None:
 
             picture = vary_sheet(tasks, ",".join(options.vary), options.seeds, drawing)
         write_png(picture, file)
+        for line in dict.fromkeys(line for task in tasks for line in _scene_lines(task)):
+            print(line)
     else:
         runs = run_sheets.load_runs(options.what, options.results)
         file = options.output or default_name([run.run.name for run in runs])
@@ -115,6 +123,14 @@ def run(options: argparse.Namespace) -> None:
             labels = options.vary or ()
             write_png(run_sheets.run_sheet(runs, options.tasks or (), options.seeds, frames, drawing, labels), file)
     print(file)
+
+
+def _scene_lines(task: "Task") -> list[str]:
+    """Return the parts of an own world's MuJoCo model that variations change, a field in a line."""
+    if task.scene is None:
+        return []
+    values = {each.name: getattr(task.scene, each.name) for each in fields(task.scene)}
+    return [f"scene of {task.id}:", *(f"  {name} = {value!r}" for name, value in values.items())]
 
 
 def _size(text: str) -> tuple[int, int]:
