@@ -335,10 +335,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     of_models = [*further, *_other_budgets(loaded.records)]
     about = _notes_about(tables, paper.published.tables.values(), of_models, models)
     left_out = [*unequal, *about, *unequal_protocols(loaded.records)]
-    own = {
-        each.name: [row for row in rows.get(each.name, ()) if any(cell is not None for cell in row[each.names :])]
-        for each in tables
-    }
+    own = {each.name: [row for row in rows.get(each.name, ()) if _is_filled(each, row)] for each in tables}
     if not any(own.values()):
         what = "its tables" if options.table is None else tables[0].label
         lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
@@ -360,6 +357,11 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         lambda: {file: figure_png(_figure(each)) for file, each in figures.items()},
         title=entry.about,
     )
+
+
+def _is_filled(table: PublishedTable, row: Row) -> bool:
+    """Whether a row has a number, or is a place in a grid, whose rows are a scale."""
+    return table.draw == "grid" or any(cell is not None for cell in row[table.names :])
 
 
 def _of_suites(loaded: Loaded, patterns: Sequence[str]) -> Loaded:
