@@ -80,6 +80,7 @@ for name in ("reach", "pick_place", "door_open", "stick_pull", "coffee_button"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.study
 def test_states_and_pictures_are_those_of_lerobots_environment(tmp_path: Path) -> None:
     """lerobot's environment is one file of its package; the rest of lerobot is not installed."""
