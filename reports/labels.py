@@ -243,11 +243,13 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
     did not end tilted, if ``object_turn`` was measured.
     """
     seconds = _step_seconds(loaded)
+    repeats = "Table VIII: the answers that EV repeats are in your Inference; published rows seem to have them in EV"
+    notes_of = [repeats] * any(record.metrics.get("execution_variability") is not None for record in loaded.records)
     if options.labels is None:
         note = "Tables II to VII are of labelled successes: --labels=FILE, which `pytest-vla label` writes"
-        return {"VIII": seconds}, [note]
+        return {"VIII": seconds}, [*notes_of, note]
     found = label_report(loaded.records, options.labels, "paper")
-    notes_of = list(found.left_out)
+    notes_of += found.left_out
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
     tables: dict[str, list[Row]] = {"II": [], "III": [], "IV": [], "V": [], "fig7": []}
     columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
@@ -317,8 +319,10 @@ def _step_seconds(loaded: Loaded) -> list[Row]:
         for record in records:
             took = {"policy": record.timings.get("policy") or 0.0}
             for name, value in record.timings.items():
-                group = papers.get(name.removeprefix(METRIC_SECONDS)) if name.startswith(METRIC_SECONDS) else None
-                if group is not None and value is not None:
+                metric = name.removeprefix(METRIC_SECONDS) if name.startswith(METRIC_SECONDS) else ""
+                group = papers.get(metric)
+                # To find that there is nothing to measure, such as no probabilities, is no measurement's time.
+                if group is not None and value is not None and metric in record.metrics:
                     took[group] = took.get(group, 0.0) + value
             if len(took) > 1:
                 for group, value in took.items():

@@ -390,7 +390,8 @@ def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
             found.setdefault((record.policy, given, own), {})[record.suite] = None
     for (model, given, own), suites in found.items():
         yield (
-            f"{model}: at most {given} control steps in {first_few([*suites], 4)}; published rows have the suite's {own}"
+            f"{model}: at most {given} control steps in {first_few([*suites], 4)}; published rows have the suite's "
+            f"{own}"
         )
 
 

@@ -96,8 +96,8 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
             tables["fig19"] += _types_by_cell(each.model, each.failures, loaded)
             if each.failures.undefined.value:
                 left_out.append(
-                    f"{_TYPE_TABLES}{each.model}: {each.failures.undefined.value:.1f}% of episodes are failures without a type, as "
-                    "their tasks have too few successes to compare with"
+                    f"{_TYPE_TABLES}{each.model}: {each.failures.undefined.value:.1f}% of episodes are failures "
+                    "without a type, as their tasks have too few successes to compare with"
                 )
     return tables, left_out
 

@@ -376,7 +376,9 @@ def test_vla_uqs_seconds_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = {"metrics.action_position_instability": 0.2, "metrics.action_velocity_instability": 0.1}
     records = [
         dataclasses.replace(
-            varied("", True, seed=seed), steps=100, timings={"policy": 10.0 + seed, **seconds, "wall": 20.0}
+            varied("", True, seed=seed, metrics={name.removeprefix("metrics."): 1.0 for name in seconds}),
+            steps=100,
+            timings={"policy": 10.0 + seed, **seconds, "metrics.token_entropy": 0.1, "wall": 20.0},
         )
         for seed in range(3)
     ]
