@@ -18,9 +18,10 @@ def aligned(
 ) -> Iterator[str]:
     """Yield rows as columns that are as wide as they have to be: names to the left, numbers to the right.
 
-    If that is too wide, titles of numbers break at a blank, and intervals go below their numbers. If it is still too
-    wide, long names of some rows have lines of their own, with the numbers below them in their columns; else the names
-    of all rows have, with the numbers indented below them.
+    If that is too wide, intervals go below their numbers, and titles of numbers break at a blank. If it is still too
+    wide, long names of some rows have lines of their own, with the numbers below them in their columns; else the table
+    is broken into parts, each with the names and some columns; and if names leave no room for that, the names of all
+    rows have lines of their own, with the numbers indented below them.
 
     Args:
         rows: the head's first; as many cells each, which may have several lines.
@@ -28,10 +29,10 @@ def aligned(
         left: further columns whose text begins at the left.
         width: of the lines, or None for any.
     """
-    head = [*rows[0][:names], *(cell.replace(" ", "\n") for cell in rows[0][names:])]
+    head = [*rows[0][:names], *map(_halved, rows[0][names:])]
     under = [[*row[:names], *(_interval_below(cell) for cell in row[names:])] for row in rows[1:]]
     below = [head, *under]
-    for each in (rows, [head, *rows[1:]], [rows[0], *under], below):
+    for each in (rows, [rows[0], *under], [head, *rows[1:]], below):
         lines = [line for some in _laid_out(each, names, left) for line in some]
         if width is None or _fits(lines, width):
             yield from lines
@@ -39,6 +40,9 @@ def aligned(
     assert width is not None
     if (apart := _with_long_names_apart(below, names, left, width)) is not None:
         yield from apart
+        return
+    if not left and (parts := _in_parts(below, names, width)) is not None:
+        yield from parts
         return
     further = {column - names for column in left}
     inline, stacked = (list(_laid_out([row[names:] for row in each], 0, further)) for each in (rows, below))
@@ -71,8 +75,39 @@ def _with_long_names_apart(rows: Rows, names: int, left: set[int] | frozenset[in
     return None
 
 
+def _in_parts(rows: Rows, names: int, width: int) -> list[str] | None:
+    """Return a table of numbers in parts below each other, or None if a part would have fewer than three columns."""
+    cells = [[cell.split("\n") for cell in column] for column in zip(*rows, strict=True)]
+    widths = [2 + max(len(line) for cell in column for line in cell) for column in cells]
+    room = width + 2 - sum(widths[:names])
+    parts: list[list[int]] = [[]]
+    for place in range(names, len(widths)):
+        if parts[-1] and sum(widths[each] for each in parts[-1]) + widths[place] > room:
+            parts.append([])
+        parts[-1].append(place)
+    if len(parts) < 2 or min(map(len, parts[:-1])) < _FEWEST_IN_A_PART or max(widths[names:]) > room:
+        return None
+    lines: list[str] = []
+    for part in parts:
+        shown = [[*row[:names], *(row[place] for place in part)] for row in rows]
+        lines += [""] * bool(lines) + [line for some in _laid_out(shown, names, frozenset()) for line in some]
+    return lines
+
+
+_FEWEST_IN_A_PART = 3
+
+
 def _fits(lines: Iterable[str], width: int) -> bool:
     return all(len(line) <= width for line in lines)
+
+
+def _halved(title: str) -> str:
+    """Return a title in two lines, broken at the blank that leaves the longer one shortest."""
+    blanks = [place for place, letter in enumerate(title) if letter == " "]
+    if not blanks or "\n" in title:
+        return title
+    best = min(blanks, key=lambda place: max(place, len(title) - place - 1))
+    return f"{title[:best]}\n{title[best + 1 :]}"
 
 
 def _interval_below(cell: str) -> str:

@@ -43,7 +43,21 @@ def test_where_it_is_too_wide_intervals_stand_below_then_names_above() -> None:
     ]
 
 
-def test_a_title_breaks_at_its_blank_before_intervals_stand_below() -> None:
+def test_a_wide_table_is_broken_into_parts_if_names_leave_room() -> None:
+    rows = [("task", *"abcdef"), ("stove", *["10.0"] * 6), ("plate", *["2.0"] * 6)]
+    assert list(aligned(rows, 1, width=24)) == [
+        "task      a     b     c",
+        "stove  10.0  10.0  10.0",
+        "plate   2.0   2.0   2.0",
+        "",
+        "task      d     e     f",
+        "stove  10.0  10.0  10.0",
+        "plate   2.0   2.0   2.0",
+    ]
+    assert "" not in list(aligned(rows, 1, width=22)), "parts of two columns each are no table"
+
+
+def test_a_title_breaks_at_its_blank() -> None:
     rows = [("task", "near max", "far max"), ("stove", "10.0", "7.0")]
     assert list(aligned(rows, 1, width=17)) == ["       near  far", "task    max  max", "stove  10.0  7.0"]
 
