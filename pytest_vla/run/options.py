@@ -528,7 +528,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "(all eleven of its suites), vla_arena_static_obstacles, vla_arena_cautious_grasp, "
         "vla_arena_hazard_avoidance, vla_arena_state_preservation, vla_arena_dynamic_obstacles, "
         "vla_arena_static_distractors, vla_arena_dynamic_distractors, vla_arena_preposition_combinations, "
-        "vla_arena_task_workflows, vla_arena_unseen_objects, vla_arena_long_horizon",
+        "vla_arena_task_workflows, vla_arena_unseen_objects, vla_arena_long_horizon, metaworld (all of "
+        "metaworld_easy, metaworld_medium, metaworld_hard, metaworld_very_hard), metaworld_mt10, metaworld_ml45_test",
         "NAME[,NAME]",
         comma_list,
         default=(),

@@ -852,7 +852,11 @@ class _Conversation:
         given = {name: value for name, value in vars(answer).items() if value is not None}
         if answer.token_statistics is not None:
             given["token_statistics"] = statistics_table(answer.token_statistics)
-        return {**given, "server_timing": {"infer_ms": spent}}
+        # openpi's answer has no seconds beside these.
+        return {
+            **{name: value for name, value in given.items() if name != "seconds"},
+            "server_timing": {"infer_ms": spent},
+        }
 
     def _waiting(self) -> None:
         from websockets.protocol import State

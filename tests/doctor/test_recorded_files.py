@@ -585,5 +585,5 @@ def test_without_the_hub_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp
     ):
         read_demonstrations(Path("some/set"), SUITE, 1)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(VlaError, match=r"pip install 'pytest-vla\[libero\]'"):
+    with pytest.raises(VlaError, match=r"pip install 'pytest-vla\[fetch\]'"):
         read_demonstrations(Path("some/set"), SUITE, 1)
