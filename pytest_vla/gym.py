@@ -26,7 +26,6 @@ from pytest_vla.sim.own_models import (
     observer,
     rebuild_renderer,
     state_of,
-    unstable,
     with_fields,
 )
 from pytest_vla.util.text import LAST_SEED
@@ -120,9 +119,7 @@ class Environment:
             try:
                 importlib.import_module(package)
             except Exception as error:
-                raise VlaError(
-                    f"{package} cannot be imported ({describe(error)}): pip install '{self.install}'"
-                ) from error
+                raise VlaError(f"{package} cannot be imported ({error}): pip install '{self.install}'") from error
 
     def __call__(self, task: Task) -> "GymWorld":
         """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
@@ -277,6 +274,7 @@ class GymWorld:
         self._mujoco = mujoco_of(self._env)
         if self._mujoco is not None and scene is not None:
             self.mujoco, self.observe, self.save = self._model_and_data, self._observed_again, self._saved
+            self.repaint = partial(rebuild_renderer, self._env, made.title)
             if not (scene.fixed or scene.lags):
                 self.restore = self._restored
         if made.expert is not None:
@@ -300,9 +298,9 @@ class GymWorld:
                 simulation became unstable, which starts it anew without a word.
         """
         taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
+        began = 0.0 if self._mujoco is None else float(self._mujoco[1].time)
         self._observation, reward, terminated, truncated, info = self._env.step(taken)
-        if self._mujoco is not None and (broke := unstable(self._mujoco[1])):
-            raise EpisodeError(*broke)
+        self._check_stable(began)
         self._success = self._succeeds(float(reward), bool(terminated), info)
         self._done, self._steps = bool(terminated or truncated), self._steps + 1
         self._keys.update(dict.fromkeys(info))
@@ -318,13 +316,17 @@ class GymWorld:
         """Whether the environment has ended the episode."""
         return self._done
 
+    def _check_stable(self, began: float) -> None:
+        if self._mujoco is not None:
+            from pytest_vla.sim.faults import UNSTABLE, check_warnings
+
+            check_warnings(self._mujoco[1], began, UNSTABLE)
+
     def _model_and_data(self) -> tuple[Any, Any]:
         assert self._mujoco is not None
         return self._mujoco
 
-    def _observed_again(self, repainted: bool) -> Mapping[str, Any]:
-        if repainted:
-            rebuild_renderer(self._env, self._made.title)
+    def _observed_again(self) -> Mapping[str, Any]:
         if (observe := observer(self._env, self._made.observe)) is not None:
             self._observation = observe()
         return self._seen()
@@ -340,7 +342,7 @@ class GymWorld:
             raise VlaError(f"{self._made.title}: a recorded state has {len(state)} numbers, expected {size}")
         mujoco.mj_setState(model, data, state, MODEL_STATE)
         mujoco.mj_forward(model, data)
-        return self._observed_again(repainted=False)
+        return self._observed_again()
 
     def provenance(self) -> dict[str, str]:
         """Return the environment's id, and the versions of gymnasium and of the environment's package."""

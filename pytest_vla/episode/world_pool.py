@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
-from pytest_vla.plan.task import MujocoScene, Task
+from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.session import ask_session, begin_session
@@ -23,8 +23,9 @@ from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.scene.scene import own_scene
-from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation
+from pytest_vla.scene.variation import ModelEdit, Variation
 from pytest_vla.sim.lazy_observation import Observation
+from pytest_vla.sim.own_models import place_cameras, start_elsewhere
 from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
@@ -257,37 +258,6 @@ _NO_PATH = np.zeros(0)
 # A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
 
-def hold_welds(model: Any, data: Any) -> None:
-    """Put mocap bodies where the bodies that are welded to them are, so that a changed arm is not pulled back.
-
-    Args:
-        model, data: of MuJoCo; the data's poses are computed.
-    """
-    import mujoco
-
-    for number in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_WELD):
-        one, other = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
-        if model.eq_objtype[number] != mujoco.mjtObj.mjOBJ_BODY:
-            continue
-        for holds, held, inverse in ((one, other, False), (other, one, True)):
-            mocap = int(model.body_mocapid[holds])
-            if mocap < 0:
-                continue
-            # The weld wants: pose of the second in the first's frame = relative pose (eq_data 3:10).
-            relative = model.eq_data[number][3:10]
-            position, turn = relative[:3].copy(), relative[3:].copy()
-            if not turn.any():
-                turn[:] = 1.0, 0.0, 0.0, 0.0
-            if not inverse:
-                back, opposite = np.empty(3), np.empty(4)
-                mujoco.mju_negPose(back, opposite, position, turn)
-                position, turn = back, opposite
-            place, orientation = np.empty(3), np.empty(4)
-            mujoco.mju_mulPose(place, orientation, data.xpos[held], data.xquat[held], position, turn)
-            data.mocap_pos[mocap], data.mocap_quat[mocap] = place, orientation
-    mujoco.mj_forward(model, data)
-
-
 class OwnWorld:
     """An adapter that gives a suite's own world the interface that an episode, a video and a sheet need.
 
@@ -344,12 +314,14 @@ class OwnWorld:
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
         self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
-        if self.variation is not None and (self.variation.model or self.variation.state):
+        if self.variation is not None:
             repainted |= self._edit_model(self.variation.model)
-            self._edit_state(self.variation.state)
-            seen = self.inner.observe(repainted)
-        elif repainted:
-            seen = self.inner.observe(repainted)
+            if self.variation.state and self.task.scene is not None:
+                model, data = self.inner.mujoco()
+                start_elsewhere(model, data, self.task.scene, self.variation.state)
+                seen = self.inner.observe()
+        if repainted:
+            self.inner.repaint()
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):
             seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
@@ -371,7 +343,7 @@ class OwnWorld:
             return False
         own = self.task.scene
         assert own is not None, "a variation of the model is refused without"
-        model, _ = self.inner.mujoco()
+        model, data = self.inner.mujoco()
         if model is not self._model:
             from pytest_vla.sim.model_changes import ModelChanges
 
@@ -379,25 +351,8 @@ class OwnWorld:
         assert self._model_changes is not None
         shadows = model.light_castshadow.copy()
         painted = self._model_changes.replace(edits, own_scene(own))
+        place_cameras(model, data)
         return bool(painted) or not np.array_equal(shadows, model.light_castshadow)
-
-    def _edit_state(self, edits: tuple[StateEdit, ...]) -> None:
-        """Change the state that the episode starts from, and let what is held by a weld to a mocap body be held there.
-
-        Raises RedrawError if a draw is impossible.
-        """
-        import mujoco
-
-        model, data = self.inner.mujoco()
-        if edits:
-            state = np.concatenate([[data.time], data.qpos, data.qvel])
-            for edit in edits:
-                edit(model, own_scene(cast("MujocoScene", self.task.scene)), state)
-            data.qpos[:] = state[1 : 1 + model.nq]
-            data.qvel[:] = state[1 + model.nq :]
-        mujoco.mj_forward(model, data)
-        if edits:
-            hold_welds(model, data)
 
     def hold(self, last: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Return the action that keeps everything where it is: the inner world's ``hold(last)``, or the settle action.

@@ -45,10 +45,9 @@ class SuiteWorld(typing.Protocol):
     `last` is the last action, or None before the first; without it that is `Protocol.settle_action`. close(): called
     after the last use.
 
-    A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by two more methods. mujoco() -> the
-    model and the data that it simulates with, the same objects until it is closed. observe(repainted) -> the
-    observation after these were changed; `repainted` says whether textures or shadows are other ones, which the
-    graphics side has to be sent.
+    A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by three more methods. mujoco() -> the
+    model and the data that it simulates with, the same objects until it is closed. observe() -> the observation after
+    the state was changed. repaint(): textures or shadows are other ones, which the graphics side has to be sent.
     """
 
     def reset(self, case: "Case") -> "Seen":
@@ -76,7 +75,7 @@ NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
 PARTS = (NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM)
 """What a kind of variation may need of a MuJoCo world (`pytest_vla.vary.kind.VariationKind.needs`)."""
 
-STATE = "a state"
+NEEDS_STATE = "a state"
 """What a kind needs, too, that changes the state that an episode starts from."""
 
 

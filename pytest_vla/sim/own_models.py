@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import FLOOR, SURFACES, TABLE, WALL, MujocoScene
-from pytest_vla.scene.variation import part_number
+from pytest_vla.scene.scene import own_scene
+from pytest_vla.scene.variation import StateEdit, part_number
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -35,20 +36,22 @@ def mujoco_of(env: Any) -> tuple[Any, Any] | None:
     mujoco: Any = sys.modules.get("mujoco")
     if mujoco is None:
         return None
-    held = getattr(env, "unwrapped", env)
-    for _ in range(_MOST_WITHIN):
+    for held in _within(env):
         for owner in (held, getattr(held, "sim", None), getattr(held, "physics", None)):
             model, data = (_bare(getattr(owner, name, None)) for name in ("model", "data"))
             if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData):
                 return model, data
-        inner = getattr(held, "_env", None) or getattr(held, "env", None)
-        if inner is None or inner is held:
-            return None
-        held = getattr(inner, "unwrapped", inner)
     return None
 
 
-_MOST_WITHIN = 5
+def _within(env: Any) -> Iterator[Any]:
+    """Yield an environment without its wrappers, and what it holds as ``_env`` or ``env``, from the outside in."""
+    known: list[Any] = []
+    while env is not None and all(env is not each for each in known):
+        env = getattr(env, "unwrapped", env)
+        known.append(env)
+        yield env
+        env = getattr(env, "_env", None) or getattr(env, "env", None)
 
 
 def _bare(wrapped: Any) -> Any:
@@ -86,19 +89,18 @@ def rebuild_renderer(env: Any, title: str) -> None:
 
     Raises VlaError if it renders by other means than gymnasium's or dm_control's.
     """
-    inner = env.unwrapped
-    renderer: Any = getattr(inner, "mujoco_renderer", None)
-    renderer = renderer or getattr(getattr(inner, "_env", None), "mujoco_renderer", None)
-    if hasattr(renderer, "_viewers"):
-        renderer.close()
-        renderer._viewers, renderer.viewer = {}, None
-        return
-    physics: Any = getattr(getattr(inner, "_env", inner), "physics", None)
-    if hasattr(physics, "_free_rendering_contexts"):
-        physics._free_rendering_contexts()
-        return
-    if hasattr(inner, "repaint"):
-        inner.repaint()
+    for held in _within(env):
+        renderer: Any = getattr(held, "mujoco_renderer", None)
+        physics: Any = getattr(held, "physics", None)
+        if hasattr(held, "repaint"):
+            held.repaint()
+        elif hasattr(renderer, "_viewers"):
+            renderer.close()
+            renderer._viewers, renderer.viewer = {}, None
+        elif hasattr(physics, "_free_rendering_contexts"):
+            physics._free_rendering_contexts()
+        else:
+            continue
         return
     raise VlaError(
         f"{title}: its renderer cannot be told of other textures or shadows. Give the environment a method repaint(), "
@@ -154,11 +156,10 @@ def _lags(env: Any, model: Any, data: Any) -> bool:
     import numpy as np
 
     env.step(np.zeros(env.action_space.shape, env.action_space.dtype))
-    before = data.xpos.copy()
     again = mujoco.MjData(model)
     mujoco.mj_setState(model, again, state_of(model, data), MODEL_STATE)
     mujoco.mj_kinematics(model, again)
-    return not np.array_equal(before, again.xpos)
+    return not np.array_equal(data.xpos, again.xpos)
 
 
 def state_of(model: Any, data: Any) -> "Array":
@@ -298,40 +299,78 @@ def guess_scene(model: Any, data: Any, views: tuple[str, ...], camera: int) -> M
 
 def _camera_of(env: Any, model: Any) -> int:
     """Return the model's camera that an environment renders, or -1 if it is a free one or not known."""
-    held = env.unwrapped
-    for _ in range(_MOST_WITHIN):
-        for name in ("mujoco_renderer", ""):
-            owner = getattr(held, name, None) if name else held
-            number, said = getattr(owner, "camera_id", None), getattr(owner, "camera_name", None)
-            if isinstance(number, int) and 0 <= number < model.ncam:
-                return number
-            if isinstance(said, str) and said in [model.camera(each).name for each in range(model.ncam)]:
-                return int(model.camera(said).id)
-        inner = getattr(held, "_env", None)
-        if inner is None:
-            break
-        held = getattr(inner, "unwrapped", inner)
+    names = [model.camera(each).name for each in range(model.ncam)]
+    for owner in (each for held in _within(env) for each in (getattr(held, "mujoco_renderer", None), held)):
+        number, said = getattr(owner, "camera_id", None), getattr(owner, "camera_name", None)
+        if isinstance(number, int) and 0 <= number < model.ncam:
+            return number
+        if isinstance(said, str) and said in names:
+            return names.index(said)
     return -1
 
 
-# States that an episode in such a model may start from.
+# An episode's start in such a model, as a variation changes it.
 
 _PRESSED = 0.0005
 """How deep (m) one thing is in another that it is pressed into."""
 
 
-def unstable(data: Any) -> tuple[str, str] | None:
-    """Return reason and message if a simulation became unstable since its reset, or None."""
+def place_cameras(model: Any, data: Any) -> None:
+    """Compute where cameras and lights are after a change of the model, and nothing that a simulation goes on from."""
     import mujoco
 
-    for warning, reason, what in (
-        (mujoco.mjtWarning.mjWARN_BADQPOS, "physics-nan", "NaN or a huge number in qpos"),
-        (mujoco.mjtWarning.mjWARN_BADQVEL, "physics-nan", "NaN or a huge number in qvel"),
-        (mujoco.mjtWarning.mjWARN_BADQACC, "physics-bad-acceleration", "NaN or a huge number in qacc"),
-    ):
-        if data.warning[warning].number:
-            return reason, f"{what}: MuJoCo has started the simulation anew"
-    return None
+    mujoco.mj_camlight(model, data)
+
+
+def start_elsewhere(model: Any, data: Any, own: MujocoScene, edits: Iterable[StateEdit]) -> None:
+    """Change the state that an episode starts from; an arm that a mocap body pulls is held where it was put.
+
+    Args:
+        model, data: of MuJoCo, reset; the data is written, unless an error is raised.
+        own: the model's parts.
+        edits: of a variation.
+
+    Raises:
+        RedrawError: a draw is impossible.
+    """
+    import mujoco
+    import numpy as np
+
+    state = np.concatenate([[data.time], data.qpos, data.qvel])
+    for edit in edits:
+        edit(model, own_scene(own), state)
+    data.qpos[:] = state[1 : 1 + model.nq]
+    data.qvel[:] = state[1 + model.nq :]
+    mujoco.mj_forward(model, data)
+    _hold_welds(model, data)
+    mujoco.mj_forward(model, data)
+
+
+def _hold_welds(model: Any, data: Any) -> None:
+    """Put mocap bodies where the bodies that are welded to them are, so that a changed arm is not pulled back."""
+    import mujoco
+    import numpy as np
+
+    for number in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_WELD):
+        one, other = int(model.eq_obj1id[number]), int(model.eq_obj2id[number])
+        if model.eq_objtype[number] != mujoco.mjtObj.mjOBJ_BODY:
+            continue
+        for holds, held, inverse in ((one, other, False), (other, one, True)):
+            mocap = int(model.body_mocapid[holds])
+            if mocap < 0:
+                continue
+            # The weld wants: pose of the second in the first's frame = relative pose (eq_data 3:10).
+            relative = model.eq_data[number][3:10]
+            position, turn = relative[:3].copy(), relative[3:].copy()
+            if not turn.any():
+                turn[:] = 1.0, 0.0, 0.0, 0.0
+            if not inverse:
+                back, opposite = np.empty(3), np.empty(4)
+                mujoco.mju_negPose(back, opposite, position, turn)
+                position, turn = back, opposite
+            place, orientation = np.empty(3), np.empty(4)
+            mujoco.mju_mulPose(place, orientation, data.xpos[held], data.xquat[held], position, turn)
+            data.mocap_pos[mocap], data.mocap_quat[mocap] = place, orientation
 
 
 def newly_touched(model: Any, before: "Array", after: "Array", moved: Collection[int]) -> str:

@@ -26,6 +26,7 @@ from pytest_vla.scene.variation import Variation, changed_problem
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start
 from pytest_vla.sim.cameras import ignore_colour_spaces
+from pytest_vla.sim.faults import check_physics, redirect_warnings
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.looks import looks_of
 from pytest_vla.sim.meters import MakeMeters, Meter, Metering, cost_meters
@@ -52,12 +53,10 @@ from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of
 from pytest_vla.sim.world_state import (
     WorldState,
-    check_physics,
     copied_data,
     copied_samples,
     fixture_poses,
     put_fixtures,
-    redirect_warnings,
 )
 from pytest_vla.versions import check_versions
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pytest_vla.errors import VARIATION_BROKEN, EpisodeError, VlaError
 from pytest_vla.plan.case import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
-from pytest_vla.plan.task import STATE, Task
+from pytest_vla.plan.task import NEEDS_STATE, Task
 from pytest_vla.scene.variation import INSTRUCTION, Edits, ModelEdit, Params, Variation, varied
 from pytest_vla.util.warnings import describe, ends_episode
 from pytest_vla.vary.space import Parameter, Space, complaints
@@ -133,7 +133,7 @@ class VariationKind:
         recorded: its name in records, without the dimension, if different; ``{part}`` is the label's part.
         part_is: the parameter that the label's part gives, or empty.
         needs: what it needs of a suite's own world: nothing, if it changes only pictures, words or actions; parts of a
-            MuJoCo model, of `pytest_vla.plan.task.PARTS`, and `STATE` if it changes where an episode starts; or
+            MuJoCo model, of `pytest_vla.plan.task.PARTS`, and `NEEDS_STATE` if it changes where an episode starts; or
             `LIBERO_SCENE`, which no such world has.
         modules: what its edits import beside numpy, such as ``cv2``; a run with such a kind is refused without them.
     """
@@ -171,9 +171,9 @@ class VariationKind:
             return "it changes a scene of LIBERO's kind, and the suite has its own simulator"
         if task.scene is None:
             return "it changes a MuJoCo model, and the suite's world shows none"
-        if lacks := [part for part in self.needs if part != STATE and not task.scene.has(part)]:
+        if lacks := [part for part in self.needs if part != NEEDS_STATE and not task.scene.has(part)]:
             return f"it needs {' and '.join(lacks)}, and the suite's scene names none"
-        if task.scene.fixed and STATE in self.needs:
+        if task.scene.fixed and NEEDS_STATE in self.needs:
             return "it changes the state, and the suite's world cannot observe it again (gym.suite(..., observe=))"
         return ""
 

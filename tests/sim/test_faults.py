@@ -4,7 +4,7 @@ import mujoco
 import pytest
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.sim.world_state import check_physics, redirect_warnings
+from pytest_vla.sim.faults import check_physics, redirect_warnings
 
 # 60 spheres in one place: thousands of contacts, for which this arena has no room.
 _CROWD = "<mujoco><size memory='{memory}'/><worldbody>{bodies}</worldbody></mujoco>"

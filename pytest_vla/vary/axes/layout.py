@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import NEEDS_OBJECT, STATE, Task
+from pytest_vla.plan.task import NEEDS_OBJECT, NEEDS_STATE, Task
 from pytest_vla.scene.problem import Literal, Problem, problem_of
 from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.variation import Edits, Params
@@ -275,7 +275,7 @@ KINDS = (
         grades="2 to 10 cm and 9 to 45 degrees",
         in_sight=True,
         again=always,
-        needs=(NEEDS_OBJECT, STATE),
+        needs=(NEEDS_OBJECT, NEEDS_STATE),
     ),
     VariationKind(
         "layout.removed",

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError, VlaError
-from pytest_vla.plan.task import NEEDS_ARM, STATE, Task
+from pytest_vla.plan.task import NEEDS_ARM, NEEDS_STATE, Task
 from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import Edits, Params, part_number
@@ -166,6 +166,6 @@ KINDS = (
         levels=LEVELS,
         grades="0.1 to 0.5 rad in joint space; the hand moves 3 to 14 cm on average",
         again=always,
-        needs=(NEEDS_ARM, STATE),
+        needs=(NEEDS_ARM, NEEDS_STATE),
     ),
 )
