@@ -49,6 +49,7 @@ MakeEnv = Callable[..., Any]
 ``render_mode="rgb_array"`` if pictures are rendered."""
 
 Hold = Callable[["NDArray[np.float64] | None"], "NDArray[np.float64]"]
+"""From the last action, or None before the first, to the one that keeps everything where it is."""
 
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
@@ -82,11 +83,17 @@ class GymSpaces:
     Attributes:
         action_size: numbers of an action.
         vectors: names and sizes of an observation's vectors.
+        pictures: names of an observation's pictures.
+        max_steps: the environment's own limit of an episode, or None.
+        control_freq: its steps per second, or None.
         scene: the parts of its MuJoCo model, or None if it has none or is not to be varied.
     """
 
     action_size: int
     vectors: tuple[tuple[str, int], ...]
+    pictures: tuple[str, ...] = ()
+    max_steps: int | None = None
+    control_freq: int | None = None
     scene: MujocoScene | None = None
 
 
@@ -221,15 +228,14 @@ def suite(
         hold,
         install,
     )
-    if spaces is None:
-        known = _spaces(made, next(iter(by_name.values())), wanted, state, scene or {})
-    else:
-        chosen = tuple(state) or tuple(name for name, _ in spaces.vectors)
-        size = sum(dict(spaces.vectors)[each] for each in chosen)
-        sources = wanted or (("view", RENDER),)
-        own = with_fields(made.title, spaces.scene, scene or {})
-        known = _Spaces(spaces.action_size, (*spaces.vectors, ("state", size)), chosen, sources, None, None, own)
-    made = replace(made, cameras=known.cameras, state=known.state)
+    known = _spaces(made, next(iter(by_name.values())), scene or {}) if spaces is None else spaces
+    sources = wanted or tuple((name.removesuffix("_image"), name) for name in known.pictures) or (("view", RENDER),)
+    vectors = dict(known.vectors)
+    chosen = tuple(state) or tuple(vectors)
+    _check_chosen(made.title, known, sources, chosen)
+    made = replace(made, cameras=sources, state=chosen)
+    views = tuple(camera for camera, source in sources if source == RENDER)
+    own = with_fields(made.title, known.scene, {"views": views, **(scene or {})})
     protocol = Protocol(
         max_steps=max_steps or known.max_steps or _MAX_STEPS,
         settle_steps=0,
@@ -238,11 +244,11 @@ def suite(
         # Every seed begins elsewhere.
         init_states=LAST_SEED + 1,
         image_size=image_size or _IMAGE_SIZE,
-        cameras=tuple(camera for camera, _ in known.cameras),
+        cameras=tuple(camera for camera, _ in sources),
         image_transform="none",
         out_of_range="clip",
         action_size=known.action_size,
-        vectors=known.vectors,
+        vectors=tuple({**vectors, "state": sum(vectors[each] for each in chosen)}.items()),
     )
     found = tuple(
         Task(
@@ -252,7 +258,7 @@ def suite(
             each.instruction,
             protocol,
             world=made,
-            scene=with_fields(made.title, known.scene, dict(each.scene)),
+            scene=with_fields(made.title, own, dict(each.scene)),
         )
         for index, (key, each) in enumerate(by_name.items())
     )
@@ -415,26 +421,7 @@ class _Seen(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-@dataclass(frozen=True)
-class _Spaces:
-    """The sizes and rates of an environment."""
-
-    action_size: int
-    vectors: tuple[tuple[str, int], ...]
-    state: tuple[str, ...]
-    cameras: tuple[tuple[str, str], ...]
-    max_steps: int | None
-    control_freq: int | None
-    scene: MujocoScene | None
-
-
-def _spaces(
-    made: Environment,
-    task: GymTask,
-    cameras: tuple[tuple[str, str], ...] | None,
-    state: Sequence[str],
-    scene: Mapping[str, Any],
-) -> _Spaces:
+def _spaces(made: Environment, task: GymTask, scene: Mapping[str, Any]) -> GymSpaces:
     env = _make(made, task, renders=False)
     try:
         if made.seeded:
@@ -443,33 +430,32 @@ def _spaces(
         if getattr(action, "shape", None) is None or len(action.shape) != 1:
             raise VlaError(f"{made.title}: its actions are {action}; expected a Box of one dimension")
         shapes = _shapes(env.observation_space, made.title)
-        pictures = tuple(name for name, (shape, is_picture) in shapes.items() if is_picture)
-        vectors = {name: _length(shape) for name, (shape, is_picture) in shapes.items() if not is_picture}
-        if cameras is None:
-            cameras = tuple((name.removesuffix("_image"), name) for name in pictures) or (("view", RENDER),)
-        for camera, source in cameras:
-            if source != RENDER and source not in pictures:
-                has = ", ".join(pictures) or "none"
-                raise VlaError(f"{made.title}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
-        chosen = tuple(state) or tuple(vectors)
-        if lacks := [name for name in chosen if name not in vectors]:
-            raise VlaError(
-                f"{made.title}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}"
-            )
-        if not chosen:
-            raise VlaError(f"{made.title}: it has only pictures; a state is required too")
-        sizes = {**vectors, "state": sum(vectors[name] for name in chosen)}
         spec, rate = getattr(env, "spec", None), env.metadata.get("render_fps")
-        steps = getattr(spec, "max_episode_steps", None)
-        rendered = tuple(camera for camera, source in cameras if source == RENDER)
-        found = model_scene(
-            env, made.title, rendered, scene, lambda: env.reset(seed=0, options=dict(task.reset) or None), made.observe
-        )
-        return _Spaces(
-            action.shape[0], tuple(sizes.items()), chosen, cameras, steps, int(rate) if rate else None, found
+        return GymSpaces(
+            action.shape[0],
+            tuple((name, _length(shape)) for name, (shape, is_picture) in shapes.items() if not is_picture),
+            tuple(name for name, (_, is_picture) in shapes.items() if is_picture),
+            getattr(spec, "max_episode_steps", None),
+            int(rate) if rate else None,
+            model_scene(
+                env, made.title, scene, lambda: env.reset(seed=0, options=dict(task.reset) or None), made.observe
+            ),
         )
     finally:
         env.close()
+
+
+def _check_chosen(title: str, known: GymSpaces, cameras: Sequence[tuple[str, str]], state: Sequence[str]) -> None:
+    """Raise VlaError if an environment does not have the pictures and vectors that a suite takes."""
+    for camera, source in cameras:
+        if source != RENDER and source not in known.pictures:
+            has = ", ".join(known.pictures) or "none"
+            raise VlaError(f"{title}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
+    vectors = [name for name, _ in known.vectors]
+    if lacks := [name for name in state if name not in vectors]:
+        raise VlaError(f"{title}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}")
+    if not state:
+        raise VlaError(f"{title}: it has only pictures; a state is required too")
 
 
 def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:

@@ -111,7 +111,6 @@ def rebuild_renderer(env: Any, title: str) -> None:
 def model_scene(
     env: Any,
     title: str,
-    views: tuple[str, ...],
     given: Mapping[str, Any],
     reset: Callable[[], object],
     observe: Observe | None = None,
@@ -121,7 +120,6 @@ def model_scene(
     Args:
         env: with gymnasium's interface.
         title: the environment's, for errors.
-        views: the suite's cameras that are rendered.
         given: fields of the scene instead of the guessed ones.
         reset: resets the environment.
         observe: the suite's own, if it has one.
@@ -142,7 +140,7 @@ def model_scene(
             f"{title}: its MuJoCo model or data is another object after a reset, so that a variation would change a "
             "copy. Show the ones that it simulates with, as env.unwrapped.model and .data"
         )
-    guessed = guess_scene(model, data, views, _camera_of(env, model))
+    guessed = guess_scene(model, data, _camera_of(env, model))
     guessed = replace(guessed, lags=_lags(env, model, data))
     corrected = with_fields(title, replace(guessed, fixed=observer(env, observe) is None), given)
     assert corrected is not None
@@ -226,7 +224,7 @@ _WORDS = {
 }
 
 
-def guess_scene(model: Any, data: Any, views: tuple[str, ...], camera: int) -> MujocoScene:
+def guess_scene(model: Any, data: Any, camera: int) -> MujocoScene:
     """Return the parts of a model that variations change, guessed.
 
     The arm is the hinges that actuators drive, or those between the world and a body that is welded to a mocap body.
@@ -236,8 +234,7 @@ def guess_scene(model: Any, data: Any, views: tuple[str, ...], camera: int) -> M
 
     Args:
         model, data: of MuJoCo, reset; not changed.
-        views: the suite's cameras that are rendered.
-        camera: the model's camera that they show, or -1 for a free one.
+        camera: the model's camera that is rendered, or -1 for a free one.
     """
     import mujoco
     import numpy as np
@@ -288,7 +285,6 @@ def guess_scene(model: Any, data: Any, views: tuple[str, ...], camera: int) -> M
     held = camera >= 0 and int(model.cam_bodyid[camera]) == 0 and int(model.cam_mode[camera]) == 0
     return MujocoScene(
         camera=named("camera", camera) if held else "",
-        views=views,
         middle=(round(x, 4), round(y, 4), round(z - max(float(ground), 0.0), 4)),
         lights=int(model.nlight),
         surfaces=tuple((name, tuple(surfaces[name])) for name in SURFACES if name in surfaces),

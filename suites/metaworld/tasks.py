@@ -32,7 +32,6 @@ MAX_STEPS = 500
 # The same in all tasks: geoms without names, of the table's body and the walls'.
 _SCENE = MujocoScene(
     camera=CAMERA,
-    views=(CAMERA,),
     middle=(0.0, 0.65, 0.0),
     lights=3,
     surfaces=(("table", ("#1", "#2", "#3")), ("floor", ("floor",)), ("wall", ("#4", "#5", "#6", "#7"))),
@@ -101,8 +100,7 @@ def _suite(name: str, tasks: tuple[str, ...]) -> Suite:
         image_size=(480, 480),
         packages=("metaworld",),
         seeds=tuple(range(10)),
-        control_freq=80,
-        spaces=gym.GymSpaces(4, (("agent_pos", 4), ("robot0_eef_pos", 3)), _SCENE),
+        spaces=gym.GymSpaces(4, (("agent_pos", 4), ("robot0_eef_pos", 3)), control_freq=80, scene=_SCENE),
         expert=expert,
         hold=hold,
         install="pytest-vla[metaworld]",

@@ -1,6 +1,5 @@
 """An environment with gymnasium's interface on a small MuJoCo model: an arm, a table, a puck, two cameras."""
 
-import sys
 import types
 from typing import Any, ClassVar
 
@@ -65,15 +64,16 @@ class TableArm:
             self.data = mujoco.MjData(self.model)
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[2] = 0.1 + 0.01 * ((seed or 0) % 5)
-        mujoco.mj_forward(self.model, self.data)
-        return self._get_obs(), {"is_success": False}
+        # Whatever computes from this state on, if only for a picture, changes what MuJoCo begins the next step with.
+        mujoco.mj_step(self.model, self.data, 3)
+        return self._seen(), {"is_success": False}
 
     def step(self, action: Any) -> Any:
         self.data.ctrl[:] = action
         mujoco.mj_step(self.model, self.data, 25)
         if not self.lags:
             mujoco.mj_forward(self.model, self.data)
-        return self._get_obs(), 0.0, False, False, {"is_success": bool(self.data.qpos[0] > 0.5)}
+        return self._seen(), 0.0, False, False, {"is_success": bool(self.data.qpos[0] > 0.5)}
 
     def render(self) -> Any:
         if self.renderer is None:
@@ -107,6 +107,9 @@ class TableArm:
             self.renderer = None
 
     def _get_obs(self) -> Any:
+        return self._seen()
+
+    def _seen(self) -> Any:
         return {"joints": self.data.qpos[:2].copy(), "puck": self.data.qpos[2:5].copy()}
 
 
@@ -117,10 +120,7 @@ def make(**options: Any) -> TableArm:
 class Unobserved(TableArm):
     """Has no method that observes a state anew."""
 
-    def __getattribute__(self, name: str) -> Any:
-        if name == "_get_obs" and sys._getframe(1).f_code.co_name not in ("reset", "step"):
-            raise AttributeError(name)
-        return super().__getattribute__(name)
+    _get_obs: Any = None
 
 
 def make_unobserved(**options: Any) -> Unobserved:
