@@ -64,7 +64,7 @@ class TableArm:
             self.data = mujoco.MjData(self.model)
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[2] = 0.1 + 0.01 * ((seed or 0) % 5)
-        # Whatever computes from this state on, if only for a picture, changes what MuJoCo begins the next step with.
+        # What is seen of bodies is then of the state one physics step before: to look again changes it.
         mujoco.mj_step(self.model, self.data, 3)
         return self._seen(), {"is_success": False}
 
@@ -110,7 +110,7 @@ class TableArm:
         return self._seen()
 
     def _seen(self) -> Any:
-        return {"joints": self.data.qpos[:2].copy(), "puck": self.data.qpos[2:5].copy()}
+        return {"joints": self.data.qpos[:2].copy(), "puck": self.data.body("puck").xpos.copy()}
 
 
 def make(**options: Any) -> TableArm:

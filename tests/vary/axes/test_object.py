@@ -9,8 +9,8 @@ from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.problem import problem_of
-from pytest_vla.scene.variation import changed_problem
-from pytest_vla.vary.axes.object import LARGER, SMALLER, goals_object, object_geoms
+from pytest_vla.scene.variation import MASS_ARRAYS, changed_problem
+from pytest_vla.vary.axes.object import LARGER, MOST_MASS, SMALLER, goals_object, object_geoms
 from pytest_vla.vary.registry import find_variation, parse_vary
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, tabletop
@@ -102,3 +102,29 @@ def test_libero_meshes_are_scaled_too() -> None:
         )
         heights.append(np.ptp(vertices, axis=0))
     assert heights[1] == pytest.approx(factor * heights[0], rel=1e-4)
+
+
+def test_mass_and_friction_are_the_objects_until_the_next_reset() -> None:
+    world = World(TASK)
+    world.reset(0)
+    model = world.model
+    root = model.body("bowl_1_main").id
+    own = np.flatnonzero(model.body_rootid == root)
+    of_object = np.isin(model.geom_bodyid, own)
+    before = {name: getattr(model, name).copy() for name in (*MASS_ARRAYS, "geom_friction")}
+    for label in ("object.mass-L5", "object.friction-L5"):
+        variation = find_variation(TASK, label, 0)
+        assert variation is not None
+        factor = variation.parameters["factor"]
+        assert factor in (MOST_MASS, round(1 / MOST_MASS, 4))
+        world.switch(TASK, variation)
+        world.reset(0)
+        heavier = factor if label == "object.mass-L5" else 1.0
+        assert model.body_mass[own] == pytest.approx(before["body_mass"][own] * heavier)
+        assert model.body_subtreemass[root] == pytest.approx(before["body_subtreemass"][root] * heavier)
+        rougher = np.where(of_object & (label == "object.friction-L5"), factor, 1.0)
+        assert model.geom_friction[:, 0] == pytest.approx(before["geom_friction"][:, 0] * rougher)
+        world.switch(TASK)
+        world.reset(0)
+        assert all(np.array_equal(getattr(model, name), value) for name, value in before.items())
+    world.close()
