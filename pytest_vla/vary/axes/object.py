@@ -1,4 +1,4 @@
-"""Variations of the object that the goal is about: its colour, its texture, its size; what is asked stays the same.
+"""Variations of the object that the goal is about: its looks, size, mass and friction; what is asked stays the same.
 
 LIBERO-PRO (arXiv 2510.03827, Eq. 5) varies colour, texture or size of the manipulated object. Its code replaces the
 object by one of another category instead, which is `pro.object`.
