@@ -317,6 +317,11 @@ def diagnose_windows(
     cameras = [name for name in CAMERAS if name in reads]
     findings = [each.finding for each in ignored]
     if known < KNOWN:
+        # Without an input that it needs a policy knows little. Its gripper tells what is wrong with it all the same; of
+        # what is left, scales and offsets that make it smaller only seem to fit.
+        if ignored:
+            of_gripper = surest_first(_of_output(search, answers, output))
+            findings += [each for each in of_gripper if each.code in _GRIPPER and each.confidence == "certain"]
         findings.append(_unknown(pairs, first, known))
     else:
         ranked += _of_output(search, answers, output)
@@ -475,14 +480,27 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: S
         gain = reached - score(fit, each.dimensions)
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
         value = gain * len(each.dimensions) / 7 - each.cost
+        is_told = _is_told_by_values(each, pairs)
         # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
-        if not (gain > 0.15 and reached >= _LEAST_REACHED and value > most):
+        if not (value > most and (is_told or (gain > 0.15 and reached >= _LEAST_REACHED))):
             continue
-        # Values from 0 to 1 alone say it: a bootstrap of few demonstrations has a wide interval for one dimension.
-        is_clear = generator is None or (each.code == "VLA-D041" and is_share(pairs.answered[:, 6]))
+        is_clear = generator is None or is_told
         if is_clear or gain_of(better, fit, generator, each.dimensions).low > 0:  # type: ignore[arg-type]
             best, most = each, value
     return best
+
+
+_GRIPPER = ("VLA-D040", "VLA-D041")
+"""Codes of what is wrong with the gripper whatever the other dimensions do."""
+
+
+def _is_told_by_values(mending: Mending, pairs: Pairs) -> bool:
+    """Whether the answers' values alone say it, whatever it gains: a gripper from 0 to 1 never opens.
+
+    A bootstrap of few demonstrations has a wide interval for one dimension, and a policy without its instruction moves
+    the gripper at other times.
+    """
+    return mending.code == "VLA-D041" and is_share(pairs.answered[:, 6]) and bool(pairs.shown[:, 6].min() < -0.5)
 
 
 _LEAST_REACHED = 0.1
@@ -521,7 +539,8 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         alternatives = (OTHER_TABLE,) if each.code == OTHER_SCALE else ()
         if alternatives:
             told += f"; another table of normalisation ({OTHER_TABLE}) looks the same: --action-stats tries tables"
-        finding = DoctorFinding(each.code, cause, told, _sure(gain), mend, numbers, alternatives)
+        sure = "certain" if _is_told_by_values(each, pairs) else _sure(gain)
+        finding = DoctorFinding(each.code, cause, told, sure, mend, numbers, alternatives)
         found.append((gain.value * len(each.dimensions) / 7, finding))
         pairs = better
     if not any(each.dimensions == (6,) for each in output.mended):

@@ -81,6 +81,23 @@ def test_of_two_that_are_planted_both_are_found() -> None:
     assert len(missed) <= 6, missed
 
 
+def test_a_gripper_from_0_to_1_shows_whatever_else_is_wrong() -> None:
+    """It never opens, which its values say by themselves: also of a policy that is lost without another input."""
+    found = diagnosed(BY_NAME["empty"].wrap(BY_NAME["gripper-01-closes"].wrap(KNOWING)))
+    assert codes_of(found) == ["VLA-D030", "VLA-D041"]
+
+    class Lost(KnowingPolicy):
+        """Closes when it should, and does nothing else right."""
+
+        def act(self, sessions: Any, observations: Any) -> list[Any]:
+            right = super().act(sessions, observations)
+            moves = [np.sin(np.outer(np.arange(len(each)) + 1, np.arange(6) + 1) * 9) for each in right]
+            return [np.column_stack([move, (one[:, 6] + 1) / 2]) for move, one in zip(moves, right, strict=True)]
+
+    found = diagnosed(BY_NAME["empty"].wrap(Lost(WINDOWS)))
+    assert codes_of(found) == ["VLA-D030", "VLA-D041", "VLA-D060"]
+
+
 def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     found = diagnosed(KnowingPolicy(WINDOWS, is_random=True))
     assert codes_of(found) == ["VLA-D060"]

@@ -7,7 +7,7 @@ it. Pictures, state and actions are those of the policy's view: whatever a suite
 import copy
 import functools
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -627,8 +627,10 @@ _OUTPUTS = (
 )  # fmt: skip
 
 
-def pairs(seed: int = 0, number: int = 20) -> tuple[tuple[Miswiring, Miswiring], ...]:
-    """Return different pairs of a wrong input and a wrong output, drawn by a seed."""
-    possible = [(one, other) for one in _INPUTS for other in _OUTPUTS]
+def pairs(
+    seed: int = 0, number: int = 20, among: Collection[str] | None = None
+) -> tuple[tuple[Miswiring, Miswiring], ...]:
+    """Return different pairs of a wrong input and a wrong output, drawn by a seed; all, or of those of some names."""
+    possible = [(one, other) for one in _INPUTS for other in _OUTPUTS if among is None or {one, other} <= {*among}]
     drawn = np.random.default_rng(seed).choice(len(possible), size=number, replace=False)
     return tuple((BY_NAME[possible[place][0]], BY_NAME[possible[place][1]]) for place in drawn)
