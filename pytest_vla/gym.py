@@ -21,6 +21,7 @@ from pytest_vla.plan.task import MujocoScene, Protocol, Task
 from pytest_vla.sim.own_models import (
     MODEL_STATE,
     Observe,
+    check_kept,
     model_scene,
     mujoco_of,
     observer,
@@ -277,7 +278,7 @@ class GymWorld:
         self._observation: Any = None
         self._done = self._success = False
         # Only worlds with a MuJoCo model have states that can be saved, and only some have an expert.
-        self._mujoco = mujoco_of(self._env)
+        self._mujoco, self._is_varied = mujoco_of(self._env), scene is not None
         if self._mujoco is not None and scene is not None:
             self.mujoco, self.observe, self.save = self._model_and_data, self._observed_again, self._saved
             self.repaint = partial(rebuild_renderer, self._env, made.title)
@@ -289,9 +290,15 @@ class GymWorld:
             self.hold = made.hold
 
     def reset(self, case: Case) -> Mapping[str, Any]:
-        """Begin the episode of the case's seed."""
+        """Begin the episode of the case's seed.
+
+        Raises:
+            VlaError: its MuJoCo model or data is another object than before.
+        """
         options = dict(self._task.reset) or None
         self._observation, info = self._env.reset(seed=case.seed, options=options)
+        if self._mujoco is not None and self._is_varied:
+            check_kept(self._env, self._made.title, self._mujoco)
         self._done, self._steps, self._keys = False, 0, dict.fromkeys(info)
         self._success = self._succeeds(0.0, False, info)
         return self._seen()

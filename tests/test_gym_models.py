@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from pytest_vla import gym
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import UnfitError, VlaError
+from pytest_vla.errors import RedrawError, UnfitError, VlaError
+from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
-from pytest_vla.plan.task import PARTS, MujocoScene
+from pytest_vla.plan.task import NEEDS_LIGHTS, PARTS, MujocoScene
+from pytest_vla.show.variations import first_pictures
 from pytest_vla.testing import check_kind, check_world
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support import table_arm
@@ -22,7 +25,7 @@ Run = Callable[..., pytest.RunResult]
 LOOKS = (
     *("camera.distance-L3", "camera.azimuth-L3", "camera.elevation-L3", "camera.orientation-L3", "camera.narrower-L3"),
     *("camera.wider-L3", "light.diffuse-L3", "light.direction-L3", "light.specular-L3", "background.table-L3"),
-    *("background.floor-L3", "background.theme-L3", "object.colour-L5", "object.texture-L5"),
+    *("background.floor-L3", "background.theme-L3", "object.colour-L5", "object.texture-L5", "light.shadow-L5"),
 )
 
 
@@ -41,7 +44,7 @@ def test_the_parts_of_a_model_are_guessed(arm: Suite) -> None:
         camera="front",
         views=("view",),
         middle=(0.1, 0.0, 0.0),
-        lights=1,
+        lights=2,
         surfaces=(("table", ("#1",)), ("floor", ("ground",))),
         objects=("puck",),
         arm=("turn", "bend"),
@@ -86,12 +89,34 @@ def test_a_guess_is_corrected(arm: Suite) -> None:
         ({"scene": {"surfaces": {"sky": "ground"}}}, "surface 'sky'; expected table, floor, wall"),
         ({"scene": {"surfaces": {"floor": "grass*"}}}, "no geom and no body 'grass\\*' for the floor"),
         ({"scene": {"cameras": "front"}}, "scene has 'cameras'. Did you mean camera"),
-        ({"options": {"copies": True}}, "is another object after a reset"),
+        ({"options": {"copies": "always"}}, "is another object after a reset"),
+        ({"options": {"copies": "apart"}}, "a step leaves its MuJoCo data as it is"),
     ],
 )
 def test_a_scene_that_is_not_the_models_is_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(VlaError, match=complaint):
         suite(**changes)
+
+
+def test_a_model_that_is_made_anew_for_some_seeds_is_found_out_there() -> None:
+    world = WorldPool(allow_versions=True)(suite(options={"copies": "by seed"}).tasks[0])
+    world.reset(0, 0)
+    with pytest.raises(VlaError, match="is another object after a reset"):
+        world.reset(0, 1)
+    world.close()
+
+
+def test_a_sheet_shows_a_start_that_cannot_be_had(arm: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, pool = arm.tasks[0], WorldPool(allow_versions=True)
+    case, variation = Case("arm", "arm", 0, "robot.joints-L5"), find_variation(arm.tasks[0], "robot.joints-L5", 0)
+    monkeypatch.setattr("pytest_vla.episode.world_pool.start_elsewhere", Mock(side_effect=RedrawError("it is tied")))
+    pictures, _, wrong = first_pictures(pool, task, case, variation, ["view"])
+    assert (pictures, wrong) == (None, "cannot be had in 10 draws: it is tied")
+    monkeypatch.setattr(pool(task).inner, "success", lambda: True)
+    pictures, _, wrong = first_pictures(pool, task, replace(case, variation=""), None, ["view"])
+    assert pictures is not None
+    assert "the goal holds already" in wrong
+    pool.close()
 
 
 def test_each_kind_fits_or_says_what_is_missing(arm: Suite) -> None:
@@ -104,11 +129,12 @@ def test_each_kind_fits_or_says_what_is_missing(arm: Suite) -> None:
         else:
             fits.add(kind.name)
     assert {label.partition("-")[0] for label in LOOKS} <= fits
-    assert {"robot.joints", "layout.displacement", "object.mass", "object.friction", "light.shadow"} <= fits
+    assert {"robot.joints", "layout.displacement", "object.mass", "object.friction"} <= fits
     assert not {"layout.distractors", "object.size", "layout.removed"} & fits
     bare = replace(task, scene=MujocoScene())
     told = {kind.misfit(bare) for kind in kinds() if kind.name in fits and kind.needs}
-    assert told == {f"it needs {part}, and the suite's scene names none" for part in PARTS}
+    assert told == {f"it needs {part}, which the suite's scene does not have" for part in PARTS}
+    assert not MujocoScene(lights=1).has(NEEDS_LIGHTS)
 
 
 def pictures(task: Any, label: str, pool: WorldPool) -> Any:
@@ -215,3 +241,13 @@ def test_it_is_varied_like_liberos_worlds(pytester: pytest.Pytester) -> None:
     again = pytester.runpytest(*base, "--vla-model=expert")
     again.assert_outcomes(passed=5)
     assert digests(pytester.path / ".vla") == once  # its expert does the same
+
+
+def test_a_suite_that_no_longer_loads_stops_no_other(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(turn="def policy(episode):\n    return lambda seen: [1.0, seen['puck'][2]]")
+    pytester.runpytest_subprocess("--vla-suite=arm", "--vla-model=turn:policy").assert_outcomes(passed=1)
+    # Its time would tell how long the other one takes.
+    other = CONFTEST.replace('"arm"', '"other"').replace("[SuiteEntry", '[SuiteEntry("arm", "", ":gone"), SuiteEntry')
+    pytester.makeconftest(other + "\n    def gone():\n        raise ImportError('no more')\n")
+    pytester.runpytest_subprocess("--vla-suite=other", "--vla-model=turn:policy").assert_outcomes(passed=1)

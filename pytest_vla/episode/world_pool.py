@@ -292,7 +292,8 @@ class OwnWorld:
         self._shapes: dict[str, tuple[int, ...]] | None = None
         # The goal's literals in the current state; None until they are asked for.
         self._literals: dict[str, bool] | None = None
-        self._seen: Observation | None = None
+        # What the last reset or step showed; None after a reset that failed.
+        self.seen: Observation | None = None
         self._is_checked = False
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
         # Of the world's MuJoCo model, from the first variation of it on.
@@ -312,7 +313,7 @@ class OwnWorld:
         # The world draws its own reset in the model as it is unvaried.
         repainted = self._edit_model(())
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
-        self._steps, self._frames, self._shapes = 0, [], None
+        self._steps, self._frames, self._shapes, self.seen = 0, [], None, None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
         if self.variation is not None:
             repainted |= self._edit_model(self.variation.model)
@@ -446,7 +447,7 @@ class OwnWorld:
         return engines_of(self.inner)
 
     def out_of_sight(self) -> str:
-        """Return "": no variation moves things here, so nothing is lost from sight."""
+        """Return "": what the task is about is not known, so nothing is looked for."""
         return ""
 
     @property
@@ -461,7 +462,7 @@ class OwnWorld:
         """
         if not self.has_expert or self.success():
             return ""
-        task, seen = self.task, self._seen
+        task, seen = self.task, self.seen
         assert seen is not None, "it was reset"
         changes = [begin() for begin in self.variation.actions] if self.variation is not None else []
         try:
@@ -505,7 +506,7 @@ class OwnWorld:
 
     @property
     def _now(self) -> Mapping[str, NDArray[Any]]:
-        return self._seen if self._seen is not None else {}
+        return self.seen if self.seen is not None else {}
 
     def _observed(self, seen: Any) -> Observation:
         if not isinstance(seen, Mapping):
@@ -530,8 +531,8 @@ class OwnWorld:
             else partial(self._vector, seen, name, sizes.get(name))
             for name in names
         }
-        self._seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
-        return self._seen
+        self.seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
+        return self.seen
 
     def _checked(self, seen: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
         """Read the values of these names once; return the observation with them.

@@ -65,14 +65,15 @@ class SuiteWorld(typing.Protocol):
 TABLE, FLOOR, WALL = "table", "floor", "wall"
 SURFACES = (TABLE, FLOOR, WALL)
 
-NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
+NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_LIGHTS, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
     "a camera",
     "a light",
+    "two lights",
     "a surface",
     "an object",
     "an arm",
 )
-PARTS = (NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM)
+PARTS = (NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_LIGHTS, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM)
 """What a kind of variation may need of a MuJoCo world (`pytest_vla.vary.kind.VariationKind.needs`)."""
 
 NEEDS_STATE = "a state"
@@ -112,7 +113,7 @@ class MujocoScene:
 
     def has(self, part: str) -> bool:
         """Whether it has one of `PARTS`."""
-        said = self.camera, self.lights, self.surfaces, self.objects, self.arm
+        said = self.camera, self.lights, self.lights > 1, self.surfaces, self.objects, self.arm
         return bool(said[PARTS.index(part)])
 
     def geoms_of(self, surface: str) -> tuple[str, ...]:

@@ -231,9 +231,14 @@ class StoredRun:
 
         settings = self._settings
         measured = store.durations(str(settings.model))
-        # A suite that was measured once may be gone.
-        suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
-        return estimate(cases, measured, step_budgets(suites, settings))
+        budgets = step_budgets({case.suite for case in cases}, settings)
+        # The times of other suites count if one of these was never measured. What was measured once may be gone, or may
+        # not load here.
+        known = {suite for suite, *_ in measured}
+        for suite in known.intersection(suite_names()) if budgets.keys() - known else ():
+            with suppress(VlaError):
+                budgets |= step_budgets((suite,), settings)
+        return estimate(cases, measured, budgets)
 
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)

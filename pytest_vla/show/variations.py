@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_vla.episode.start import NothingToMeasure, begin
 from pytest_vla.episode.trace import Trace
+from pytest_vla.episode.world_pool import OwnWorld, WorldPool
 from pytest_vla.errors import NO_DRAW, OUT_OF_SIGHT, EpisodeError, UnfitError, VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.case import UPSTREAM, Case, joint_of, parts_of
@@ -27,7 +28,6 @@ from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.vary.registry import find_variation, kinds, labels_of, parse_vary
 
 if TYPE_CHECKING:
-    from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.sim.world import World
 
 
@@ -251,7 +251,7 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[SheetCell]
     return cells
 
 
-def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[SheetCell]]:
+def _cells(pool: WorldPool, block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[SheetCell]]:
     """Return a block's cells by label, one for each camera."""
     case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
     benign, _, ending = first_pictures(pool, task, case, None, cameras)
@@ -277,7 +277,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
 
 
 def first_pictures(
-    pool: "WorldPool", task: Task, case: Case, variation: Variation | None, cameras: Sequence[str]
+    pool: WorldPool, task: Task, case: Case, variation: Variation | None, cameras: Sequence[str]
 ) -> tuple[list[Picture] | None, Variation | None, str]:
     """Return an episode's first pictures, its variation as finally drawn, and a description of what is wrong with it.
 
@@ -301,8 +301,10 @@ def first_pictures(
     return [camera_picture(seen, camera, task).copy() for camera in cameras], trace.variation, wrong
 
 
-def _present(world: "World") -> Mapping[str, Any] | None:
+def _present(world: "World | OwnWorld") -> Mapping[str, Any] | None:
     """Return the world's current observation, or None if its last reset failed."""
+    if isinstance(world, OwnWorld):
+        return world.seen
     try:
         return world.show(world.save().data.qpos)
     except VlaError:
@@ -405,7 +407,7 @@ def scene_pictures(candidates: Sequence[Candidate]) -> list[SceneView]:
     return found
 
 
-def _changes_drawn(candidate: Candidate, pool: "WorldPool") -> SceneView:
+def _changes_drawn(candidate: Candidate, pool: WorldPool) -> SceneView:
     task, case = candidate.task, candidate.case
     try:
         variation = find_variation(task, case.variation, case.seed)

@@ -134,26 +134,45 @@ def model_scene(
         return None
     reset()
     model, data = found
-    again = mujoco_of(env)
-    if again is None or again[0] is not model or again[1] is not data:
-        raise VlaError(
-            f"{title}: its MuJoCo model or data is another object after a reset, so that a variation would change a "
-            "copy. Show the ones that it simulates with, as env.unwrapped.model and .data"
-        )
+    check_kept(env, title, found)
     guessed = guess_scene(model, data, _camera_of(env, model))
-    guessed = replace(guessed, lags=_lags(env, model, data))
+    guessed = replace(guessed, lags=_lags(env, title, model, data))
     corrected = with_fields(title, replace(guessed, fixed=observer(env, observe) is None), given)
     assert corrected is not None
     _check_scene(title, model, corrected)
     return corrected
 
 
-def _lags(env: Any, model: Any, data: Any) -> bool:
-    """Whether bodies' places after a step are not those of its state. Takes one step."""
+def check_kept(env: Any, title: str, known: tuple[Any, Any]) -> None:
+    """Raise VlaError if an environment's MuJoCo model and data are not those that it showed before its reset."""
+    found = mujoco_of(env)
+    if found is None or any(one is not other for one, other in zip(found, known, strict=True)):
+        raise VlaError(
+            f"{title}: its MuJoCo model or data is another object after a reset, so that a variation would change a "
+            f"copy. {_SHOWN}"
+        )
+
+
+_SHOWN = (
+    "Show the ones that it simulates with, as env.unwrapped.model and .data; or have the model not varied: "
+    "gym.suite(..., spaces=gym.GymSpaces(...))"
+)
+
+
+def _lags(env: Any, title: str, model: Any, data: Any) -> bool:
+    """Whether bodies' places after a step are not those of its state. Takes one step.
+
+    Raises VlaError if the step does not change the data.
+    """
     import mujoco
     import numpy as np
 
-    env.step(np.zeros(env.action_space.shape, env.action_space.dtype))
+    before, space = state_of(model, data), env.action_space
+    env.step(np.clip(np.ones(space.shape), space.low, space.high).astype(space.dtype))
+    if np.array_equal(state_of(model, data), before):
+        raise VlaError(
+            f"{title}: a step leaves its MuJoCo data as it is, so that it simulates with other data. {_SHOWN}"
+        )
     again = mujoco.MjData(model)
     mujoco.mj_setState(model, again, state_of(model, data), MODEL_STATE)
     mujoco.mj_kinematics(model, again)

@@ -17,6 +17,7 @@ MODEL = """
   </asset>
   <worldbody>
     <light name="lamp" pos="0 0 2" dir="0 0 -1" diffuse=".6 .6 .6"/>
+    <light name="window" pos="2 -1 2" dir="-2 1 -2" diffuse=".2 .2 .2"/>
     <camera name="front" pos="0 -1.2 0.9" xyaxes="1 0 0 0 .6 .8"/>
     <geom name="ground" type="plane" size="3 3 .1" pos="0 0 -.4"/>
     <body name="table"><geom type="box" size=".5 .5 .02" pos="0 0 -.02" material="boards"/></body>
@@ -47,7 +48,11 @@ class TableArm:
     observation_space = Dict(joints=Box(-9, 9, (2,)), puck=Box(-9, 9, (3,)))
 
     def __init__(
-        self, render_mode: str | None = None, camera: str = "front", copies: bool = False, lags: bool = False
+        self,
+        render_mode: str | None = None,
+        camera: str = "front",
+        copies: str = "",
+        lags: bool = False,
     ) -> None:
         self.model = mujoco.MjModel.from_xml_string(MODEL)
         self.data = mujoco.MjData(self.model)
@@ -60,7 +65,7 @@ class TableArm:
         return self
 
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
-        if self.copies:
+        if self.copies == "always" or (self.copies == "by seed" and seed):
             self.data = mujoco.MjData(self.model)
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[2] = 0.1 + 0.01 * ((seed or 0) % 5)
@@ -69,6 +74,8 @@ class TableArm:
         return self._seen(), {"is_success": False}
 
     def step(self, action: Any) -> Any:
+        if self.copies == "apart":
+            return self._seen(), 0.0, False, False, {"is_success": False}
         self.data.ctrl[:] = action
         mujoco.mj_step(self.model, self.data, 25)
         if not self.lags:

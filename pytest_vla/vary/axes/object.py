@@ -5,6 +5,7 @@ object by one of another category instead, which is `pro.object`.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import NEEDS_OBJECT, Task
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem, problem_of
-from pytest_vla.scene.variation import MASS_ARRAYS, Edits, ModelEdit, Params, part_number
+from pytest_vla.scene.variation import MASS_ARRAYS, Edits, ModelEdit, Params, model_array, part_number
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.vary.axes.background import Pattern, drawn_pattern, pattern_parameters
 from pytest_vla.vary.axes.layout import standing_on
@@ -37,7 +38,7 @@ LARGER, SMALLER = 0.03, 0.05
 most, and the gripper opens by 8 cm."""
 
 MOST_MASS, MOST_FRICTION = 3.0, 3.0
-"""Of level 5: so many times the mass or friction, or one over it."""
+"""Of level 5: so many times the mass, or one over it, or so many times the friction."""
 
 _SATURATION = 0.6, 0.95
 # What is black has a colour nobody sees: so bright are black and white, of 1.
@@ -175,9 +176,17 @@ def size(task: Task, params: Params) -> Edits:
     return Edits(problem=(scaled,), state=(stand,)) if factor != 1 else Edits()
 
 
-def _scaled_by(draw: Draw, kind: str, most: float) -> Params:
-    """Draw more or less: `most` times at level 5, or one over it; the way is the same for all levels."""
-    way = draw.shared(f"{DIMENSION}.{kind}").choice((-1, 1))
+def draw_mass(draw: Draw) -> Params:
+    """Draw heavier or lighter, the same for all levels. Raises VlaError if the goal names no object."""
+    return _scaled_by(draw, MOST_MASS, draw.shared("object.mass").choice((-1, 1)))
+
+
+def draw_friction(draw: Draw) -> Params:
+    """Draw how much rougher. Raises VlaError if the goal names no object."""
+    return _scaled_by(draw, MOST_FRICTION, 1)
+
+
+def _scaled_by(draw: Draw, most: float, way: int) -> Params:
     return {OBJECT: goals_object(draw.task, may_be_fixture=False), "factor": round(most ** (way * draw.share), 4)}
 
 
@@ -187,10 +196,14 @@ def mass(task: Task, params: Params) -> Edits:
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         import mujoco
 
+        # In a copy: mj_setConst also computes the model's statistics and cameras anew, which are to stay.
+        other = copy(model)
         for body in _bodies_of(model, scene, params[OBJECT]):
-            model.body_mass[body] *= params["factor"]
-            model.body_inertia[body] *= params["factor"]
-        mujoco.mj_setConst(model, mujoco.MjData(model))
+            other.body_mass[body] *= params["factor"]
+            other.body_inertia[body] *= params["factor"]
+        mujoco.mj_setConst(other, mujoco.MjData(other))
+        for name in MASS_ARRAYS:
+            model_array(model, name)[:] = model_array(other, name)
 
     return Edits(model=(ModelEdit(MASS_ARRAYS, apply),) if params["factor"] != 1 else ())
 
@@ -198,7 +211,8 @@ def mass(task: Task, params: Params) -> Edits:
 def friction(task: Task, params: Params) -> Edits:
     """Return edits that multiply the sliding friction of the object's geoms.
 
-    Where two geoms touch, MuJoCo takes the larger friction of both, or that of the geom with the higher priority.
+    Where two geoms touch, MuJoCo takes the larger friction of both, or that of the geom with the higher priority. So a
+    smoother object would slide as before on what is as rough, and only rougher ones are drawn.
     """
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
@@ -215,10 +229,6 @@ def _bodies_of(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tuple[
     body = scene.body(name)
     root = part_number(model, "body", name if body is None else body.root_body)
     return tuple(each for each in range(model.nbody) if model.body_rootid[each] == root)
-
-
-def _factor(most: float) -> Parameter:
-    return Parameter("factor", NUMBER, round(1 / most, 4), most, 1.0)
 
 
 def _which(task: Task, may_be_fixture: bool) -> Parameter:
@@ -280,17 +290,34 @@ KINDS = (
             f"{DIMENSION}.{name}",
             about,
             "ours",
-            partial(_scaled_by, kind=name, most=most),
+            draw,
             apply,
-            lambda task, most=most: (_which(task, False), _factor(most)),  # type: ignore[misc]
+            lambda task, least=least, most=most: (  # type: ignore[misc]
+                _which(task, False),
+                Parameter("factor", NUMBER, least, most, 1.0),
+            ),
             LEVELS,
-            f"{most**0.2:.3g} to {most:g} times, or one over it",
+            f"{most**0.2:.3g} to {most:g} times{'' if least == 1 else ', or one over it'}",
             by_name=True,
             needs=(NEEDS_OBJECT,),
         )
-        for name, about, most, apply in (
-            ("mass", "the goal's object heavier or lighter, at random", MOST_MASS, mass),
-            ("friction", "the goal's object rougher or smoother, at random", MOST_FRICTION, friction),
+        for name, about, draw, apply, least, most in (
+            (
+                "mass",
+                "the goal's object heavier or lighter, at random",
+                draw_mass,
+                mass,
+                round(1 / MOST_MASS, 4),
+                MOST_MASS,
+            ),
+            (
+                "friction",
+                "the goal's object rougher: of two things that touch, MuJoCo takes the larger friction",
+                draw_friction,
+                friction,
+                1.0,
+                MOST_FRICTION,
+            ),
         )
     ),
 )
