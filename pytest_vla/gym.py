@@ -29,7 +29,7 @@ from pytest_vla.sim.own_models import (
     state_of,
     with_fields,
 )
-from pytest_vla.util.text import LAST_SEED
+from pytest_vla.util.text import LAST_SEED, quoted
 from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ Hold = Callable[["NDArray[np.float64] | None"], "NDArray[np.float64]"]
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
 
+_NEEDED = ("reset", "step", "action_space", "observation_space")
 _IMAGE_SIZE = (256, 256)
 _CONTROL_FREQ = 20
 _MAX_STEPS = 300
@@ -431,12 +432,13 @@ class _Seen(Mapping[str, Any]):
 def _spaces(made: Environment, task: GymTask, scene: Mapping[str, Any]) -> GymSpaces:
     env = _make(made, task, renders=False)
     try:
-        if made.seeded:
-            _check_seeded(env, made, task)
         action = env.action_space
-        if getattr(action, "shape", None) is None or len(action.shape) != 1:
+        is_box = made.action is not None or hasattr(action, "low")
+        if getattr(action, "shape", None) is None or len(action.shape) != 1 or not is_box:
             raise VlaError(f"{made.title}: its actions are {action}; expected a Box of one dimension")
         shapes = _shapes(env.observation_space, made.title)
+        if made.seeded:
+            _check_seeded(env, made, task)
         spec, rate = getattr(env, "spec", None), env.metadata.get("render_fps")
         return GymSpaces(
             action.shape[0],
@@ -470,9 +472,12 @@ def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:
     import numpy as np
 
     try:
-        first, second = (_by_name(env.reset(seed=0, options=dict(task.reset) or None)[0]) for _ in range(2))
+        found = [env.reset(seed=0, options=dict(task.reset) or None) for _ in range(2)]
     except Exception as error:
         raise VlaError(f"{made.title}: its reset raised {describe(error)}") from error
+    if not all(isinstance(each, tuple) and len(each) == 2 for each in found):
+        raise VlaError(f"{made.title}: its reset returned {quoted(found[0])}; expected an observation and its info")
+    first, second = (_by_name(observation) for observation, _ in found)
 
     def are_equal(one: Any, other: Any) -> bool:
         return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")
@@ -532,7 +537,10 @@ def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
     options = {**dict(made.options), **dict(task.options), **({"render_mode": "rgb_array"} if renders else {})}
     try:
         if not isinstance(made.env, str):
-            return made.env(**options)
+            env = made.env(**options)
+            if lacks := [name for name in _NEEDED if not hasattr(env, name)]:
+                raise VlaError(f"{made.title} returned {quoted(env)}, which is no environment: it has no {lacks[0]}")
+            return env
         try:
             gymnasium: Any = importlib.import_module("gymnasium")
         except ImportError as error:

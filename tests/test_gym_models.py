@@ -133,7 +133,9 @@ def test_each_kind_fits_or_says_what_is_missing(arm: Suite) -> None:
     assert not {"layout.distractors", "object.size", "layout.removed"} & fits
     bare = replace(task, scene=MujocoScene())
     told = {kind.misfit(bare) for kind in kinds() if kind.name in fits and kind.needs}
-    assert told == {f"it needs {part}, which the suite's scene does not have" for part in PARTS}
+    assert told == {
+        f"it needs {part}, which the suite's scene does not have (gym.suite(..., scene=))" for part in PARTS
+    }
     assert not MujocoScene(lights=1).has(NEEDS_LIGHTS)
 
 

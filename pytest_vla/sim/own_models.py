@@ -168,7 +168,8 @@ def _lags(env: Any, title: str, model: Any, data: Any) -> bool:
     import numpy as np
 
     before, space = state_of(model, data), env.action_space
-    env.step(np.clip(np.ones(space.shape), space.low, space.high).astype(space.dtype))
+    action = np.clip(1, space.low, space.high) if hasattr(space, "low") else np.zeros(space.shape)
+    env.step(action.astype(space.dtype))
     if np.array_equal(state_of(model, data), before):
         raise VlaError(
             f"{title}: a step leaves its MuJoCo data as it is, so that it simulates with other data. {_SHOWN}"

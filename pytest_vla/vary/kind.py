@@ -172,7 +172,7 @@ class VariationKind:
         if task.scene is None:
             return "it changes a MuJoCo model, and the suite's world shows none"
         if lacks := [part for part in self.needs if part != NEEDS_STATE and not task.scene.has(part)]:
-            return f"it needs {' and '.join(lacks)}, which the suite's scene does not have"
+            return f"it needs {' and '.join(lacks)}, which the suite's scene does not have (gym.suite(..., scene=))"
         if task.scene.fixed and NEEDS_STATE in self.needs:
             return "it changes the state, and the suite's world cannot observe it again (gym.suite(..., observe=))"
         return ""

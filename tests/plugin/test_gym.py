@@ -6,6 +6,7 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,6 +158,14 @@ def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
     [
         ("Boat-v0", {"instruction": "x"}, "Boat-v0: it cannot be made: KeyError: 'no environment Boat-v0'"),
         ("Choosing-v0", {"instruction": "x"}, "its actions are .*; expected a Box of one dimension"),
+        (gymnasium_like.Pressing, {"instruction": "x"}, "its actions are .*; expected a Box of one dimension"),
+        (gymnasium_like.Nested, {"instruction": "x"}, "its observation observation is .*; expected a Box, or a Dict"),
+        (gymnasium_like.Early, {"instruction": "x"}, "its reset returned .*; expected an observation and"),
+        (
+            gymnasium_like.nothing,
+            {"instruction": "x"},
+            "nothing returned None, which is no environment: it has no reset",
+        ),
         ("Cart-v0", {}, "give either instruction, for one task, or tasks"),
         ("Cart-v0", {"tasks": {"a b": "x"}}, "tasks are named by letters, digits and _"),
         ("Cart-v0", {"instruction": "x", "state": ("speed",)}, "state has speed; its vectors are observation, desired"),
@@ -165,7 +174,7 @@ def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
         ("Drifting-v0", {"instruction": "x"}, r"two resets with seed 0 .* \(observation\): .* seeded=False"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(env: str, table: dict, complaint: str) -> None:  # type: ignore[type-arg]
+def test_a_table_that_does_not_fit_is_refused(env: Any, table: dict[str, Any], complaint: str) -> None:
     with pytest.raises(VlaError, match=complaint):
         gym.suite("mine", env, **table)
 

@@ -27,6 +27,10 @@ class Discrete:
     shape = ()
 
 
+class MultiDiscrete:
+    shape = (3,)
+
+
 class Cart:
     metadata: ClassVar[dict[str, Any]] = {"render_fps": 10}
     action_space = Box(-1, 1, (1,))
@@ -85,6 +89,26 @@ class Lamp:
 
 class Choosing(Cart):
     action_space = Discrete()
+
+
+class Pressing(Cart):
+    action_space = MultiDiscrete()
+
+
+class Nested(Cart):
+    observation_space = Dict(observation=Dict(at=Box(-9, 9, (1,))))
+
+    def _observation(self):
+        return {"observation": {"at": np.zeros(1)}}
+
+
+class Early(Cart):
+    def reset(self, seed=None, options=None):
+        return super().reset(seed, options)[0]
+
+
+def nothing(**options):
+    return None
 
 
 class Flat(Cart):
