@@ -10,7 +10,7 @@ import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -365,8 +365,8 @@ class GymWorld:
         told = {"environment": self._made.title, "gymnasium": _version("gymnasium")}
         told |= {} if self._made.seeded else {"seeds": "ignored by the environment"}
         top = (entry or type(self._env.unwrapped).__module__).partition(".")[0].partition(":")[0]
-        owners = importlib.metadata.packages_distributions().get(top, []) if top else []
-        return told | {owner: _version(owner) for owner in (*owners, *self._made.packages) if owner != "pytest-vla"}
+        owners = (*_owners(top), *self._made.packages)
+        return told | {owner: _version(owner) for owner in owners if owner != "pytest-vla"}
 
     def close(self) -> None:
         """Close the environment."""
@@ -554,6 +554,12 @@ def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
         raise
     except Exception as error:
         raise VlaError(f"{made.title}: it cannot be made: {describe(error)}") from error
+
+
+@cache
+def _owners(package: str) -> tuple[str, ...]:
+    """Return the distributions that a package is of. Reads the files of all that are installed."""
+    return tuple(importlib.metadata.packages_distributions().get(package, ()))
 
 
 def _version(package: str) -> str:
