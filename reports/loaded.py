@@ -180,7 +180,7 @@ def path_loader(loaded: Loaded) -> "tuple[Paths, dict[Path, str]]":
             return None
         if len(path) and path.ndim == 2 and path.shape[1] == 3 and np.isfinite(path).all():
             return path
-        troubles[file] = f"{file}: its path is empty or not finite"
+        troubles[file] = f"{file}: it is not finite, or empty, as where a suite's own world has no robot0_eef_pos"
         return None
 
     def paths(record: Record) -> "NDArray[np.float64] | None":
@@ -192,6 +192,6 @@ def path_loader(loaded: Loaded) -> "tuple[Paths, dict[Path, str]]":
 def unread_lines(troubles: dict[Path, str]) -> Iterator[str]:
     """Yield a line on trajectories that could not be read."""
     if len(troubles) == 1:
-        yield f"1 trajectory that cannot be read: {next(iter(troubles.values()))}"
+        yield f"1 trajectory whose hand path cannot be used: {next(iter(troubles.values()))}"
     elif troubles:
-        yield f"{len(troubles)} trajectories that cannot be read, such as {next(iter(troubles.values()))}"
+        yield f"{len(troubles)} trajectories whose hand paths cannot be used, such as {next(iter(troubles.values()))}"

@@ -52,7 +52,10 @@ ORIGINAL = "Ori"
 """The column of the tasks as they are."""
 
 ATTRIBUTES = "object"
-"""The dimension of the object's colour, texture and size."""
+"""The dimension of the object's attributes."""
+
+OF_ATTRIBUTES = ("colour", "texture", "size")
+"""The kinds in it that are the paper's; mass and friction are not."""
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "Obj": (ATTRIBUTES, ""),
@@ -61,7 +64,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "Task": (DIMENSION, "task"),
     "Env": (DIMENSION, "environment"),
 }
-"""The other columns of the paper, in its order, and the dimension and kind of each; without a kind, all kinds."""
+"""The other columns of the paper, in its order, and the dimension and kind of each; without a kind, all of these."""
 
 REPLACED = "object"
 """The kind of upstream's code, objects of other categories: in no column of the paper's."""
@@ -218,7 +221,8 @@ def _rates(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key,
 
 def is_ours(record: Record) -> bool:
     """Whether a record's variation is in these tables."""
-    return dimension_of(record) in (DIMENSION, ATTRIBUTES)
+    dimension = dimension_of(record)
+    return dimension == DIMENSION or (dimension == ATTRIBUTES and _kind(record) in OF_ATTRIBUTES)
 
 
 def _kind(record: Record) -> str:
@@ -452,19 +456,19 @@ def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str
 
 
 CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "similar object": ((ATTRIBUTES, ""), (DIMENSION, REPLACED)),
+    "similar object": (*((ATTRIBUTES, kind) for kind in OF_ATTRIBUTES), (DIMENSION, REPLACED)),
     "unrelated object": ((DIMENSION, "unrelated"),),
     "object moved": ((DIMENSION, "swap"), *((DIMENSION, kind) for kind in MOVES), ("layout", "displacement")),
     GONE: (("layout", "removed"),),
     "nonsense instruction": (("language", "nonsense"),),
     "no instruction": (("language", "blank"),),
 }
-"""The changes of Figures 1 and 2, and the dimension and kind of each; without a kind, all kinds."""
+"""The changes of Figures 1 and 2, and the dimension and kind of each."""
 
 
 def _change_of(record: Record) -> str | None:
     here = dimension_of(record), _kind(record)
-    return next((name for name, which in CHANGES.items() if here in which or (here[0], "") in which), None)
+    return next((name for name, which in CHANGES.items() if here in which), None)
 
 
 def _path_rows(loaded: Loaded) -> tuple[dict[str, list[PaperRow]], list[str]]:

@@ -243,11 +243,13 @@ def test_trajectories_that_cannot_be_read_are_told(capsys: pytest.CaptureFixture
     write([(paraphrased(STOVE, index, "success"), path_to(ENDS[STOVE])) for index in range(3)])
     (RESULTS / "a-run" / "libero_para" / "1.npz").write_text("no npz")
     (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
-    assert any(text.startswith("1 trajectory that cannot be read: .vla") for text in model["left_out"])
+    assert any(text.startswith("1 trajectory whose hand path cannot be used: .vla") for text in model["left_out"])
     (RESULTS / "a-run" / "libero_para" / "2.npz").unlink()
     (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
     assert (model["n"], model["failures"]["n"]) == (3, 1)
-    assert any(text.startswith("2 trajectories that cannot be read, such as .vla") for text in model["left_out"])
+    assert any(
+        text.startswith("2 trajectories whose hand paths cannot be used, such as .vla") for text in model["left_out"]
+    )
 
 
 def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:

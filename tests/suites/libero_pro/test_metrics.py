@@ -116,3 +116,13 @@ def test_of_one_case_that_was_run_twice_the_first_counts_and_it_is_said() -> Non
         "libero_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with "
         "another digest",
     )
+
+
+def test_kinds_of_objects_that_are_not_the_papers_are_in_no_column() -> None:
+    only = [record(label, 0, "failure") for label in ("", "object.mass-L5", "object.friction-L5")]
+    assert pro_tables(only) == ()
+    (table,) = pro_tables([*only, record("object.size-L5", 0, "success")])
+    (row,) = table.suites
+    found = row.rates["Obj"]
+    assert found is not None
+    assert (found.counted, found.rate) == (1, 1.0)

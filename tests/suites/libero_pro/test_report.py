@@ -145,6 +145,7 @@ def test_paths_are_compared_with_the_twins_under_every_kind_of_change(capsys: py
         "layout.removed": PLACE,
         "language.nonsense": PLACE,
         "object.colour-L1": PLACE,
+        "object.mass-L1": ELSEWHERE,
         "camera.orbit-L1": ELSEWHERE,
     }
     made = []
