@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium
 import metaworld
+import mujoco
 import numpy as np
 from gymnasium.spaces import Box, Dict
 from metaworld.policies import ENV_POLICY_MAP
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 # lerobot puts it here, after arXiv 2206.14244.
 _CAMERA_PLACE = (0.75, 0.075, 0.7)
 _TASK_SEED = 42
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 class MetaWorld(gymnasium.Env):  # type: ignore[misc]
@@ -32,6 +34,7 @@ class MetaWorld(gymnasium.Env):  # type: ignore[misc]
         self._env.set_task(benchmark.train_tasks[0])
         self._env.model.cam_pos[self._env.model.camera(camera).id] = _CAMERA_PLACE
         self._env.reset()
+        self._made = _state(self._env)
         # Otherwise nothing is drawn.
         self._env._freeze_rand_vec = False
         self.raw: NDArray[np.float64] = np.zeros(39)
@@ -61,6 +64,8 @@ class MetaWorld(gymnasium.Env):  # type: ignore[misc]
     ) -> tuple[Mapping[str, NDArray[np.float64]], dict[str, Any]]:
         """Begin an episode."""
         before = np.random.get_state()
+        # Meta-World settles the hand from where the last episode ended, and some tasks draw the goal's marker by that.
+        mujoco.mj_setState(self.model, self.data, self._made, _STATE)
         try:
             np.random.seed(seed)
             self.raw, _ = self._env.reset(seed=seed)
@@ -92,6 +97,13 @@ class MetaWorld(gymnasium.Env):  # type: ignore[misc]
 
     def _seen(self) -> Mapping[str, NDArray[np.float64]]:
         return {"agent_pos": np.array(self.raw[:4]), "robot0_eef_pos": np.array(self.raw[:3])}
+
+
+def _state(env: Any) -> NDArray[np.float64]:
+    """Return all that an environment's simulation goes on from."""
+    state = np.empty(mujoco.mj_stateSize(env.model, _STATE))
+    mujoco.mj_getState(env.model, env.data, state, _STATE)
+    return state
 
 
 def scripted(env: MetaWorld) -> Callable[[object], NDArray[np.float64]]:

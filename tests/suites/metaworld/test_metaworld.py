@@ -59,14 +59,14 @@ import numpy as np
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.suites.metaworld.tasks import _suite
 
-for name in ("reach", "pick_place", "door_open", "stick_pull", "coffee_button"):
+for name in ("reach", "push", "pick_place", "door_open", "stick_pull", "coffee_button"):
     task = _suite("metaworld", (name,)).tasks[0]
     world, env = WorldPool(True)(task), theirs.MetaworldEnv(
         f"metaworld-{name.replace('_', '-')}-v3", obs_type="pixels_agent_pos"
     )
     np.random.seed(7)
     seen, _ = env.reset(seed=7)
-    ours, drawn = world.reset(0, 7), np.random.default_rng(7)
+    ours, drawn, first = world.reset(0, 7), np.random.default_rng(7), seen["pixels"].copy()
     for step in range(101):
         assert np.array_equal(seen["agent_pos"], ours["state"]), (name, step)
         assert np.array_equal(seen["pixels"], ours["corner2_image"]), (name, step)
@@ -76,6 +76,8 @@ for name in ("reach", "pick_place", "door_open", "stick_pull", "coffee_button"):
         assert ended == world.success(), (name, step)
         if ended:
             break
+    # Nothing is left of the episode before.
+    assert np.array_equal(world.reset(0, 7)["corner2_image"], first), name
     print("equal:", name)
 """
 
@@ -98,4 +100,4 @@ def test_states_and_pictures_are_those_of_lerobots_environment(tmp_path: Path) -
     theirs = str(tmp_path / "lerobot" / "lerobot" / "envs" / "metaworld.py")
     environment = {**os.environ, "PYTHONPATH": home}
     done = subprocess.run([python, str(script), theirs], env=environment, capture_output=True, text=True)
-    assert done.stdout.count("equal:") == 5, done.stdout + done.stderr
+    assert done.stdout.count("equal:") == 6, done.stdout + done.stderr
