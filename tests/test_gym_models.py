@@ -136,7 +136,9 @@ def test_each_kind_fits_or_says_what_is_missing(arm: Suite) -> None:
     assert told == {
         f"it needs {part}, which the suite's scene does not have (gym.suite(..., scene=))" for part in PARTS
     }
+    assert MujocoScene(lights=2).has(NEEDS_LIGHTS)
     assert not MujocoScene(lights=1).has(NEEDS_LIGHTS)
+    assert not MujocoScene(lights=2, shadows=True).has(NEEDS_LIGHTS)
 
 
 def pictures(task: Any, label: str, pool: WorldPool) -> Any:

@@ -68,7 +68,7 @@ SURFACES = (TABLE, FLOOR, WALL)
 NEEDS_CAMERA, NEEDS_LIGHT, NEEDS_LIGHTS, NEEDS_SURFACE, NEEDS_OBJECT, NEEDS_ARM = (
     "a camera",
     "a light",
-    "two lights",
+    "two lights and no shadows yet",
     "a surface",
     "an object",
     "an arm",
@@ -92,6 +92,7 @@ class MujocoScene:
         views: the suite's cameras that show its picture.
         middle: (3,) m, world frame: the middle of the workspace, at the height of the table or floor.
         lights: how many the model has.
+        shadows: whether the brightest casts shadows, as MuJoCo's lights do by default.
         surfaces: the geoms of table, floor and walls, by `SURFACES`.
         objects: the bodies with a free joint that stand about; the first is the task's.
         arm: the joints of the arm, from its base to its hand.
@@ -105,6 +106,7 @@ class MujocoScene:
     views: tuple[str, ...] = ()
     middle: tuple[float, float, float] = (0.0, 0.0, 0.0)
     lights: int = 0
+    shadows: bool = False
     surfaces: tuple[tuple[str, tuple[str, ...]], ...] = ()
     objects: tuple[str, ...] = ()
     arm: tuple[str, ...] = ()
@@ -113,7 +115,8 @@ class MujocoScene:
 
     def has(self, part: str) -> bool:
         """Whether it has one of `PARTS`."""
-        said = self.camera, self.lights, self.lights > 1, self.surfaces, self.objects, self.arm
+        lit = self.lights, self.lights > 1 and not self.shadows
+        said = self.camera, *lit, self.surfaces, self.objects, self.arm
         return bool(said[PARTS.index(part)])
 
     def geoms_of(self, surface: str) -> tuple[str, ...]:

@@ -302,11 +302,13 @@ def guess_scene(model: Any, data: Any, camera: int) -> MujocoScene:
     around = data.xpos[objects] if objects else data.xpos[[hands[0] if hands else int(model.jnt_bodyid[last])]]
     x, y, z = (float(value) for value in (around.mean(axis=0) if objects or hands or last >= 0 else model.stat.center))
     ground = mujoco.mj_ray(model, data, [x, y, z], [0.0, 0.0, -1.0], None, 1, -1, np.zeros(1, dtype=np.int32))
+    brightness = model.light_diffuse.sum(axis=1) * model.light_active
     held = camera >= 0 and int(model.cam_bodyid[camera]) == 0 and int(model.cam_mode[camera]) == 0
     return MujocoScene(
         camera=named("camera", camera) if held else "",
         middle=(round(x, 4), round(y, 4), round(z - max(float(ground), 0.0), 4)),
         lights=int(model.nlight),
+        shadows=bool(model.nlight and model.light_castshadow[np.argmax(brightness)]),
         surfaces=tuple((name, tuple(surfaces[name])) for name in SURFACES if name in surfaces),
         objects=tuple(named("body", body) for body in objects),
         arm=tuple(named("joint", joint) for joint in sorted(arm)),

@@ -16,8 +16,8 @@ MODEL = """
     <material name="boards" texture="boards"/>
   </asset>
   <worldbody>
-    <light name="lamp" pos="0 0 2" dir="0 0 -1" diffuse=".6 .6 .6"/>
-    <light name="window" pos="2 -1 2" dir="-2 1 -2" diffuse=".2 .2 .2"/>
+    <light name="lamp" pos="0 0 2" dir="0 0 -1" diffuse=".6 .6 .6" castshadow="false"/>
+    <light name="window" pos="2 -1 2" dir="-2 1 -2" diffuse=".2 .2 .2" castshadow="false"/>
     <camera name="front" pos="0 -1.2 0.9" xyaxes="1 0 0 0 .6 .8"/>
     <geom name="ground" type="plane" size="3 3 .1" pos="0 0 -.4"/>
     <body name="table"><geom type="box" size=".5 .5 .02" pos="0 0 -.02" material="boards"/></body>
