@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import NEEDS_LIGHT, NEEDS_LIGHTS, Task
 from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, Edits, ModelEdit, Params, model_array
 from pytest_vla.vary.axes.camera import camera_id
@@ -237,6 +238,8 @@ def shadow(task: Task, params: Params) -> Edits:
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         if strength == 0:
             return
+        if model.nlight < 2:
+            raise VlaError("light.shadow needs two lights, and the scene has one")
         level_out(model, scene, strength)
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
