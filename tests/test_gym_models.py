@@ -255,3 +255,15 @@ def test_a_suite_that_no_longer_loads_stops_no_other(pytester: pytest.Pytester) 
     other = CONFTEST.replace('"arm"', '"other"').replace("[SuiteEntry", '[SuiteEntry("arm", "", ":gone"), SuiteEntry')
     pytester.makeconftest(other + "\n    def gone():\n        raise ImportError('no more')\n")
     pytester.runpytest_subprocess("--vla-suite=other", "--vla-model=turn:policy").assert_outcomes(passed=1)
+
+
+def test_the_expert_tries_another_mass_first(pytester: pytest.Pytester) -> None:
+    # It is too weak for another puck than its own.
+    weak = "return lambda seen: [float(abs(env.unwrapped.model.body('puck').mass[0] - 0.1) < 1e-9), 0.0]"
+    pytester.makeconftest(CONFTEST.replace('return lambda seen: [1.0, seen["puck"][2]]', weak))
+    pytester.makepyfile(turn="def policy(episode):\n    return lambda seen: [1.0, seen['puck'][2]]")
+    vary = ("--vla-vary=object.mass:5,object.colour:5", "--vla-check-feasible")
+    result = pytester.runpytest_subprocess("--vla-suite=arm", "--vla-model=turn:policy", *vary)
+    result.assert_outcomes(passed=1, skipped=1)
+    outcomes = {record.variation["kind"]: record.outcome for record in records_of(pytester.path / ".vla")}
+    assert outcomes == {"mass": "invalid", "colour": "success"}

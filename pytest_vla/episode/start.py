@@ -73,9 +73,11 @@ def begin(
             parts.append(trace.variation)
         trace.variation = joined(variation.label, tuple(parts))
     observation = _drawn(trace, case, task, open_world)
-    # A probe does not ask whether the task can be done. Where a suite brings its world, only actions may be changed.
+    # A probe does not ask whether the task can be done.
     changed = trace.variation
-    is_harder = changed is not None and (changed.changes_scene or bool(task.world is not None and changed.actions))
+    is_harder = changed is not None and (
+        changed.changes_scene or changed.changes_physics or bool(task.world is not None and changed.actions)
+    )
     if feasible and changed is not None and is_harder and not changed.probe:
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)

@@ -220,6 +220,11 @@ class Variation:
         return bool(self.problem or self.state or self.rest_joints or self.removed or self.init_states)
 
     @property
+    def changes_physics(self) -> bool:
+        """Whether masses or frictions change, so that the task may have become impossible in the same scene."""
+        return any(PHYSICS_ARRAYS.intersection(edit.arrays) for edit in self.model)
+
+    @property
     def changes_control(self) -> bool:
         """Whether actions are executed differently, or later."""
         return bool(self.actions or self.latency)
