@@ -178,7 +178,8 @@ def suite(
         tasks: the instructions of several tasks, by name.
         success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
         cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or
-            names alone, which are rendered. None for the observation's own pictures, or else ``view``, which is
+            names alone, which are rendered. An observation may have a function in a picture's place, which is called if
+            the picture is read. None for the observation's own pictures, or else ``view``, which is
             rendered.
         state: the vectors that form ``state``, in this order; empty for all.
         action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
@@ -300,6 +301,9 @@ class GymWorld:
         """Begin the episode of the case's seed."""
         options = dict(self._task.reset) or None
         self._observation, info = self._env.reset(seed=case.seed, options=options)
+        if self._mujoco is not None:
+            # Some make their model anew.
+            self._mujoco = mujoco_of(self._env)
         self._done, self._steps, self._keys = False, 0, dict.fromkeys(info)
         self._success = self._succeeds(0.0, False, info)
         return self._seen()
@@ -408,7 +412,7 @@ class _Seen(Mapping[str, Any]):
     def __init__(self, env: Any, made: Environment, values: Mapping[str, Any]) -> None:
         self._env, self._values = env, values
         self._cameras = {f"{camera}_image": source for camera, source in made.cameras}
-        self._vectors = tuple(name for name, value in values.items() if not _is_picture(value))
+        self._vectors = tuple(name for name, value in values.items() if not (callable(value) or _is_picture(value)))
         self._state = made.state
 
     def __getitem__(self, name: str) -> Any:
@@ -417,7 +421,7 @@ class _Seen(Mapping[str, Any]):
         if name in self._cameras:
             source = self._cameras[name]
             picture = self._env.render() if source == RENDER else self._values[source]
-            return np.asarray(picture)
+            return np.asarray(picture() if callable(picture) else picture)
         if name == "state":
             return np.concatenate([np.asarray(self._values[each], dtype=np.float64).ravel() for each in self._state])
         return np.asarray(self._values[name], dtype=np.float64).ravel()

@@ -46,7 +46,7 @@ class SuiteWorld(typing.Protocol):
     after the last use.
 
     A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by three more methods. mujoco() -> the
-    model and the data that it simulates with, the same objects until it is closed. observe() -> the observation after
+    model and the data that it simulates with, the same objects until the next reset. observe() -> the observation after
     the state was changed. repaint(): textures or shadows are other ones, which the graphics side has to be sent.
     """
 
