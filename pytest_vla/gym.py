@@ -7,6 +7,7 @@ corrected by ``scene=``.
 
 import importlib
 import importlib.metadata
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import OUT_OF_RANGE
+from pytest_vla.plan.choices import UNSCALED as UNSCALED
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene, Protocol, Task
 from pytest_vla.sim.own_models import (
     MODEL_STATE,
     Observe,
-    check_kept,
     model_scene,
     mujoco_of,
     observer,
@@ -49,8 +51,8 @@ MakeEnv = Callable[..., Any]
 """Makes an environment with gymnasium's interface; called with the suite's and the task's options, and with
 ``render_mode="rgb_array"`` if pictures are rendered."""
 
-Hold = Callable[["NDArray[np.float64] | None"], "NDArray[np.float64]"]
-"""From the last action, or None before the first, to the one that keeps everything where it is."""
+Hold = Callable[[Any, "NDArray[np.float64] | None"], "NDArray[np.float64]"]
+"""From the environment and the last action, or None before the first, to the one that keeps everything where it is."""
 
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
@@ -89,6 +91,7 @@ class GymSpaces:
         max_steps: the environment's own limit of an episode, or None.
         control_freq: its steps per second, or None.
         scene: the parts of its MuJoCo model, or None if it has none or is not to be varied.
+        action_bounds: the usual range of each number of an action, for `UNSCALED` ones.
     """
 
     action_size: int
@@ -97,6 +100,7 @@ class GymSpaces:
     max_steps: int | None = None
     control_freq: int | None = None
     scene: MujocoScene | None = None
+    action_bounds: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Environment:
     success: Success
     cameras: tuple[tuple[str, str], ...]
     state: tuple[str, ...]
-    action: ActionMap | None
+    action: ActionMap | str | None
     seeded: bool = True
     observe: Observe | None = None
     expert: Callable[[Any], Any] | None = None
@@ -144,7 +148,7 @@ def suite(
     success: Success = "is_success",
     cameras: Mapping[str, str] | Sequence[str] | None = None,
     state: Sequence[str] = (),
-    action: ActionMap | None = None,
+    action: ActionMap | str | None = None,
     packages: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     title: str = "",
@@ -165,8 +169,8 @@ def suite(
     The environment is made once, to read its spaces, and reset twice with one seed: what it shows has to be equal.
 
     Seed s of a task is ``env.reset(seed=s)``. An action has the environment's size; -1 and 1 of each number are its
-    lower and upper bound. An observation has the environment's vectors by name, all of them concatenated as ``state``,
-    and a picture for each camera. An episode ends when the environment ends it.
+    lower and upper bound, unless it is `UNSCALED`. An observation has the environment's vectors by name, all of them
+    concatenated as ``state``, and a picture for each camera. An episode ends when the environment ends it.
 
     Args:
         name: the suite's name, as in its entry.
@@ -176,11 +180,13 @@ def suite(
         tasks: the instructions of several tasks, by name.
         success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
         cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or
-            names alone, which are rendered. None for the observation's own pictures, or else ``view``, which is
+            names alone, which are rendered. An observation may have a function in a picture's place, which is called if
+            the picture is read. None for the observation's own pictures, or else ``view``, which is
             rendered.
         state: the vectors that form ``state``, in this order; empty for all.
         action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
-            function, so that xdist's workers can import it.
+            function, so that xdist's workers can import it. `UNSCALED`: policies give the environment's own actions,
+            such as joint angles, which are not clipped.
         packages: modules to import first, so that they register the environment; records name their versions.
         options: names and values for ``gymnasium.make``.
         title: the suite's title; its name by default.
@@ -196,8 +202,8 @@ def suite(
             ``_get_obs``. Variations that change the state need it.
         expert: called with the environment, returns a session that does the task: called with observations, it returns
             actions. It is the policy ``expert``.
-        hold: called with the last action, or None, returns the action that keeps everything where it is, for
-            ``--vla-realtime``; by default zeros.
+        hold: called with the environment and the last action, or None, returns the action that keeps everything where
+            it is, for ``--vla-realtime``; by default zeros. `UNSCALED` actions need it.
         spaces: what the environment has, so that it is not made when the suite is loaded, nor checked.
         install: what ``pip`` installs so that `packages` can be imported, for the error if they cannot.
 
@@ -211,6 +217,8 @@ def suite(
     by_name = {key: each if isinstance(each, GymTask) else GymTask(each) for key, each in given.items()}
     if not all(key.isidentifier() for key in by_name):
         raise VlaError(f"suite {name}: tasks are named by letters, digits and _, as in {', '.join(by_name)}")
+    if isinstance(action, str) and action != UNSCALED:
+        raise VlaError(f"suite {name}: action is {action!r}, expected a function or gym.UNSCALED, {UNSCALED!r}")
     if cameras is not None and not isinstance(cameras, Mapping):
         cameras = dict.fromkeys(cameras, RENDER)
     listed = tuple((options or {}).items())
@@ -248,8 +256,9 @@ def suite(
         image_size=image_size or _IMAGE_SIZE,
         cameras=tuple(camera for camera, _ in sources),
         image_transform="none",
-        out_of_range="clip",
+        out_of_range=UNSCALED if action == UNSCALED else OUT_OF_RANGE[0],
         action_size=known.action_size,
+        action_bounds=known.action_bounds if action == UNSCALED else (),
         vectors=tuple({**vectors, "state": sum(vectors[each] for each in chosen)}.items()),
     )
     found = tuple(
@@ -279,7 +288,7 @@ class GymWorld:
         self._observation: Any = None
         self._done = self._success = False
         # Only worlds with a MuJoCo model have states that can be saved, and only some have an expert.
-        self._mujoco, self._is_varied = mujoco_of(self._env), scene is not None
+        self._mujoco = mujoco_of(self._env)
         if self._mujoco is not None and scene is not None:
             self.mujoco, self.observe, self.save = self._model_and_data, self._observed_again, self._saved
             self.repaint = partial(rebuild_renderer, self._env, made.title)
@@ -288,18 +297,15 @@ class GymWorld:
         if made.expert is not None:
             self.expert = partial(made.expert, self._env)
         if made.hold is not None:
-            self.hold = made.hold
+            self.hold = partial(made.hold, self._env)
 
     def reset(self, case: Case) -> Mapping[str, Any]:
-        """Begin the episode of the case's seed.
-
-        Raises:
-            VlaError: its MuJoCo model or data is another object than before.
-        """
+        """Begin the episode of the case's seed."""
         options = dict(self._task.reset) or None
         self._observation, info = self._env.reset(seed=case.seed, options=options)
-        if self._mujoco is not None and self._is_varied:
-            check_kept(self._env, self._made.title, self._mujoco)
+        if self._mujoco is not None:
+            # Some make their model anew.
+            self._mujoco = mujoco_of(self._env)
         self._done, self._steps, self._keys = False, 0, dict.fromkeys(info)
         self._success = self._succeeds(0.0, False, info)
         return self._seen()
@@ -311,10 +317,13 @@ class GymWorld:
             EpisodeError: the episode is over, and its ``info`` never had the suite's success key; or MuJoCo's
                 simulation became unstable, which starts it anew without a word.
         """
-        taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
+        taken = _taken(action, self._made.action, self._env.action_space)
         began = 0.0 if self._mujoco is None else float(self._mujoco[1].time)
-        self._observation, reward, terminated, truncated, info = self._env.step(taken)
-        self._check_stable(began)
+        try:
+            self._observation, reward, terminated, truncated, info = self._env.step(taken)
+        finally:
+            # dm_control raises an error of its own.
+            self._check_stable(began)
         self._success = self._succeeds(float(reward), bool(terminated), info)
         self._done, self._steps = bool(terminated or truncated), self._steps + 1
         self._keys.update(dict.fromkeys(info))
@@ -408,7 +417,7 @@ class _Seen(Mapping[str, Any]):
     def __init__(self, env: Any, made: Environment, values: Mapping[str, Any]) -> None:
         self._env, self._values = env, values
         self._cameras = {f"{camera}_image": source for camera, source in made.cameras}
-        self._vectors = tuple(name for name, value in values.items() if not _is_picture(value))
+        self._vectors = tuple(name for name, value in values.items() if not (callable(value) or _is_picture(value)))
         self._state = made.state
 
     def __getitem__(self, name: str) -> Any:
@@ -417,7 +426,7 @@ class _Seen(Mapping[str, Any]):
         if name in self._cameras:
             source = self._cameras[name]
             picture = self._env.render() if source == RENDER else self._values[source]
-            return np.asarray(picture)
+            return np.asarray(picture() if callable(picture) else picture)
         if name == "state":
             return np.concatenate([np.asarray(self._values[each], dtype=np.float64).ravel() for each in self._state])
         return np.asarray(self._values[name], dtype=np.float64).ravel()
@@ -449,6 +458,7 @@ def _spaces(made: Environment, task: GymTask, scene: Mapping[str, Any]) -> GymSp
             model_scene(
                 env, made.title, scene, lambda: env.reset(seed=0, options=dict(task.reset) or None), made.observe
             ),
+            _bounds(action),
         )
     finally:
         env.close()
@@ -520,10 +530,23 @@ def _is_picture(value: Any) -> bool:
     return len(shape) == 3 and shape[2] == 3 and str(value.dtype) == "uint8"
 
 
-def _scaled(action: "NDArray[np.float64]", space: Any) -> Any:
-    """Scale an action from [-1, 1] to the bounds of a space; an unbounded number is not scaled."""
+def _bounds(space: Any) -> tuple[tuple[float, float], ...]:
+    """Return the bounds of each number; those of an unbounded one are -1 and 1."""
+    pairs = zip(space.low.tolist(), space.high.tolist(), strict=True)
+    return tuple((low, high) if math.isfinite(high - low) else (-1.0, 1.0) for low, high in pairs)
+
+
+def _taken(action: "NDArray[np.float64]", change: ActionMap | str | None, space: Any) -> Any:
+    """Return what an environment takes: scaled from [-1, 1] to its bounds, unless a suite changes it, or nothing.
+
+    An unbounded number is not scaled.
+    """
     import numpy as np
 
+    if callable(change):
+        return change(action)
+    if change == UNSCALED:
+        return action.astype(space.dtype)
     low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
     bounded = np.isfinite(low) & np.isfinite(high)
     middle, half = np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2, 1.0)

@@ -1,6 +1,7 @@
 """Suites of environments that hand out a MuJoCo model: what is guessed of it, and what variations do to it."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -10,7 +11,7 @@ import pytest
 
 from pytest_vla import gym
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import RedrawError, UnfitError, VlaError
+from pytest_vla.errors import EpisodeError, RedrawError, UnfitError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import NEEDS_LIGHTS, PARTS, MujocoScene
@@ -89,7 +90,7 @@ def test_a_guess_is_corrected(arm: Suite) -> None:
         ({"scene": {"surfaces": {"sky": "ground"}}}, "surface 'sky'; expected table, floor, wall"),
         ({"scene": {"surfaces": {"floor": "grass*"}}}, "no geom and no body 'grass\\*' for the floor"),
         ({"scene": {"cameras": "front"}}, "scene has 'cameras'. Did you mean camera"),
-        ({"options": {"copies": "always"}}, "is another object after a reset"),
+        ({"options": {"copies": "shown"}}, "is another object each time it is shown"),
         ({"options": {"copies": "apart"}}, "a step leaves its MuJoCo data as it is"),
     ],
 )
@@ -98,12 +99,17 @@ def test_a_scene_that_is_not_the_models_is_refused(changes: dict[str, Any], comp
         suite(**changes)
 
 
-def test_a_model_that_is_made_anew_for_some_seeds_is_found_out_there() -> None:
-    world = WorldPool(allow_versions=True)(suite(options={"copies": "by seed"}).tasks[0])
-    world.reset(0, 0)
-    with pytest.raises(VlaError, match="is another object after a reset"):
-        world.reset(0, 1)
-    world.close()
+@pytest.mark.parametrize("copies", ["always", "by seed"])
+def test_what_is_made_anew_at_a_reset_is_what_is_varied(copies: str) -> None:
+    task = suite(options={"copies": copies}).tasks[0]
+    variation = find_variation(task, "robot.joints-L5", 0)
+    assert variation is not None
+    with closing(WorldPool(allow_versions=True)) as pool:
+        pool(task).reset(0, 1)
+        benign = pool(task).inner.mujoco()[1].qpos[:2].copy()
+        pool(task, variation).reset(0, 1)
+        assert np.abs(pool(task, variation).inner.mujoco()[1].qpos[:2] - benign).max() > 0.1
+    check_world(task)
 
 
 def test_a_sheet_shows_a_start_that_cannot_be_had(arm: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +206,25 @@ def test_an_arm_and_an_object_start_elsewhere_and_are_observed_there(arm: Suite)
     assert np.linalg.norm((seen["puck"] - puck)[:2]) == pytest.approx(0.04, abs=1e-4)
     assert np.array_equal(pool(task).reset(0, 0)["puck"], puck)
     pool.close()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_an_unstable_simulation_is_an_error_of_the_episode(raises: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = WorldPool(True)(suite().tasks[0])
+    world.reset(0, 0)
+    inner: Any = world.inner
+    step = inner._env.step
+
+    def raising(action: np.ndarray) -> None:
+        step(action)
+        raise RuntimeError("physics state is invalid")
+
+    if raises:
+        monkeypatch.setattr(inner._env, "step", raising)
+    inner.mujoco()[1].qfrc_applied[:] = 1e30
+    with pytest.raises(EpisodeError) as raised:
+        world.step(np.zeros(2))
+    assert raised.value.reason == "physics-bad-acceleration"
 
 
 def test_kinds_keep_their_contract_on_such_a_world(arm: Suite) -> None:

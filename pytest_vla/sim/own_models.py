@@ -38,8 +38,9 @@ def mujoco_of(env: Any) -> tuple[Any, Any] | None:
         return None
     for held in _within(env):
         for owner in (held, getattr(held, "sim", None), getattr(held, "physics", None)):
-            model, data = (_bare(getattr(owner, name, None)) for name in ("model", "data"))
-            if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData):
+            model = _bare(getattr(owner, "model", None), mujoco.MjModel)
+            data = _bare(getattr(owner, "data", None), mujoco.MjData)
+            if model is not None and data is not None:
                 return model, data
     return None
 
@@ -54,13 +55,10 @@ def _within(env: Any) -> Iterator[Any]:
         env = getattr(env, "_env", None) or getattr(env, "env", None)
 
 
-def _bare(wrapped: Any) -> Any:
-    """Return what dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap."""
-    for name in ("ptr", "_model", "_data"):
-        inner = getattr(wrapped, name, None)
-        if type(inner).__name__ in ("MjModel", "MjData"):
-            return inner
-    return wrapped
+def _bare(wrapped: Any, kind: type) -> Any:
+    """Return an object of this type, or the one that dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap."""
+    held = (wrapped, *(getattr(wrapped, name, None) for name in ("ptr", "_model", "_data")))
+    return next((each for each in held if isinstance(each, kind)), None)
 
 
 def observer(env: Any, given: Observe | None) -> Callable[[], Any] | None:
@@ -127,30 +125,22 @@ def model_scene(
     Raises:
         VlaError: `given` has a field that is none, or names a part that is not there, or the data is a copy.
     """
-    found = mujoco_of(env)
-    if found is None:
+    if mujoco_of(env) is None:
         if given:
             raise VlaError(f"{title}: scene= is of a MuJoCo model, and the environment shows none")
         return None
+    # Some make their model anew.
     reset()
+    found, again = mujoco_of(env), mujoco_of(env)
+    if found is None or again is None or any(one is not other for one, other in zip(found, again, strict=True)):
+        raise VlaError(f"{title}: its MuJoCo model or data is another object each time it is shown: a copy. {_SHOWN}")
     model, data = found
-    check_kept(env, title, found)
     guessed = guess_scene(model, data, _camera_of(env, model))
     guessed = replace(guessed, lags=_lags(env, title, model, data))
     corrected = with_fields(title, replace(guessed, fixed=observer(env, observe) is None), given)
     assert corrected is not None
     _check_scene(title, model, corrected)
     return corrected
-
-
-def check_kept(env: Any, title: str, known: tuple[Any, Any]) -> None:
-    """Raise VlaError if an environment's MuJoCo model and data are not those that it showed before its reset."""
-    found = mujoco_of(env)
-    if found is None or any(one is not other for one, other in zip(found, known, strict=True)):
-        raise VlaError(
-            f"{title}: its MuJoCo model or data is another object after a reset, so that a variation would change a "
-            f"copy. {_SHOWN}"
-        )
 
 
 _SHOWN = (

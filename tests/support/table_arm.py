@@ -1,6 +1,7 @@
 """An environment with gymnasium's interface on a small MuJoCo model: an arm, a table, a puck, two cameras."""
 
 import types
+from copy import copy
 from typing import Any, ClassVar
 
 import mujoco
@@ -63,6 +64,11 @@ class TableArm:
     @property
     def unwrapped(self) -> "TableArm":
         return self
+
+    def __getattribute__(self, name: str) -> Any:
+        # "shown": whoever asks for the data gets a copy.
+        value = super().__getattribute__(name)
+        return copy(value) if name == "data" and super().__getattribute__("copies") == "shown" else value
 
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
         if self.copies == "always" or (self.copies == "by seed" and seed):
