@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -51,6 +51,22 @@ if TYPE_CHECKING:
 Row = tuple[Cell, ...]
 Rows = Mapping[str, Sequence[Row]]
 """Rows by table. A row has the first columns of its table; columns that it lacks are empty."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note on what limits a paper's tables.
+
+    Attributes:
+        text: of the note.
+        model: which it is about; empty for all models.
+        tables: the names of the tables that it is about; empty for all tables.
+    """
+
+    text: str
+    model: str = ""
+    tables: tuple[str, ...] = ()
+
 
 Verdict = Literal["equals", "differs", "known", "cannot"]
 """``known`` is a difference that the paper's declaration explains."""
@@ -209,9 +225,9 @@ class Paper:
     """
 
     file: Path
-    rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[str]]] | None
+    rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[Note]]] | None
     checks: Mapping[str, Checks]
-    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[str]]] | None = None
+    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[Note]]] | None = None
 
     @property
     def published(self) -> PublishedPaper:
@@ -331,9 +347,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     assert paper.rows is not None
     loaded, unequal = _comparable(_of_suites(loaded, paper.published.suites))
     rows, further = paper.rows(loaded, options)
-    models = {record.policy for record in loaded.records}
-    of_models = [*further, *_other_budgets(loaded.records)]
-    about = _notes_about(tables, paper.published.tables.values(), of_models, models)
+    about = _note_texts([*further, *_other_budgets(loaded.records)], tables, paper.published.tables)
     left_out = [*unequal, *about, *unequal_protocols(loaded.records)]
     own = {each.name: [row for row in rows.get(each.name, ()) if _is_filled(each, row)] for each in tables}
     if not any(own.values()):
@@ -383,7 +397,7 @@ def _episodes_text(records: Sequence[Record]) -> str:
     return "; ".join(f"{first_few(some, 4)}: {'each ' * (len(some) > 1)}{text}" for text, some in suites.items())
 
 
-def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
+def _other_budgets(records: Sequence[Record]) -> Iterator[Note]:
     """Yield notes on episodes that had another number of steps than the suite gives, as printed rows did not."""
     found: dict[tuple[str, Any, int], dict[str, None]] = {}
     for record in filter(is_counted, records):
@@ -391,10 +405,8 @@ def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
         if given is not None and own is not None and given != own:
             found.setdefault((record.policy, given, own), {})[record.suite] = None
     for (model, given, own), suites in found.items():
-        yield (
-            f"{model}: at most {given} control steps in {first_few([*suites], 4)}; published rows have the "
-            f"suite's {own}"
-        )
+        text = f"at most {given} control steps in {first_few([*suites], 4)}; published rows have the suite's {own}"
+        yield Note(text, model)
 
 
 @cache
@@ -405,33 +417,24 @@ def _own_budget(suite: str, task: str) -> int | None:
         return None
 
 
-def _notes_about(
-    chosen: Sequence[PublishedTable], known: Iterable[PublishedTable], texts: Iterable[str], models: Collection[str]
+def _note_texts(
+    given: Iterable[Note], chosen: Sequence[PublishedTable] = (), known: Mapping[str, PublishedTable] | None = None
 ) -> Iterator[str]:
-    """Yield notes once for all models that have them, without those on other tables.
+    """Yield each note's text once for all models that have it, without notes on other tables.
 
     Args:
+        given: the notes.
         chosen: the tables that are shown.
-        known: all of the paper's.
-        texts: each may begin with the labels of the tables that it is about, such as ``Table 4, Fig. 19: ``, and then
-            with a model's name and a colon.
-        models: their names.
+        known: all of the paper's, by name.
     """
-    labels = {each.label for each in known}
-    shown = {each.label for each in chosen}
-    found: dict[tuple[str, str], list[str]] = {}
-    for text in texts:
-        head, colon, rest = text.partition(": ")
-        about = head.split(", ") if colon and labels.issuperset(head.split(", ")) else []
-        if about and shown.isdisjoint(about):
-            continue
-        rest = rest if about else text
-        model = max((name for name in models if rest.startswith(f"{name}: ")), key=len, default="")
-        prefix = f"{', '.join(about)}: " if about else ""
-        found.setdefault((prefix, rest.removeprefix(f"{model}: ") if model else rest), []).append(model)
-    for (prefix, rest), names in found.items():
-        told = f"{first_few(list(dict.fromkeys(filter(None, names))), 4)}: "
-        yield f"{prefix}{told.removeprefix(': ')}{rest}"
+    shown = {each.name for each in chosen}
+    found: dict[tuple[tuple[str, ...], str], dict[str, None]] = {}
+    for each in given:
+        if not each.tables or not shown.isdisjoint(each.tables):
+            found.setdefault((each.tables, each.text), {})[each.model] = None
+    for (tables, text), models in found.items():
+        about = ", ".join((known or {})[name].label for name in tables)
+        yield ": ".join(filter(None, (about, first_few([*filter(None, models)], 4), text)))
 
 
 def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
@@ -450,7 +453,7 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
     records, given = _measured(_of_suites(loaded, paper.published.suites).records)
     models, further = paper.leaderboard(replace(loaded, records=tuple(records)))
-    left_out = [*given, *further, *_other_budgets(records)]
+    left_out = [*given, *_note_texts([*further, *_other_budgets(records)])]
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]

@@ -20,7 +20,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports import papers
 from pytest_vla.reports.blocks import Cell, MarkedNumber
 from pytest_vla.reports.loaded import Loaded, gpu_hours
-from pytest_vla.reports.papers import Check, PublishedTable, paper_named, published_paper, reproduce
+from pytest_vla.reports.papers import Check, Note, PublishedTable, paper_named, published_paper, reproduce
 from pytest_vla.suites.libero_para import report as para_report
 from pytest_vla.suites.libero_plus.report import dimension_counts
 from tests.support.data import golden
@@ -500,6 +500,12 @@ def test_notes_are_told_once_and_where_they_belong(capsys: pytest.CaptureFixture
     about = [text for text in told["None"] if text.startswith(("Table 4, Table 16, Fig. 19: one, two: ", "Table 11: "))]
     assert len(about) == 2
     assert {*told["3"]} == {*told["None"]} - {*about}
+
+
+def test_a_note_is_about_the_tables_that_it_names_and_not_those_that_its_text_names() -> None:
+    known = {name: PublishedTable(name) for name in ("3", "4")}
+    given = [Note("a", "one", ("4",)), Note("a", "two", ("4",)), Note("Table 3: b", "one"), Note("c", tables=("3",))]
+    assert list(papers._note_texts(given, [known["4"]], known)) == ["Table 4: one, two: a", "one: Table 3: b"]
 
 
 def test_another_step_budget_and_the_number_of_episodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
