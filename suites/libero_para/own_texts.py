@@ -247,7 +247,7 @@ def agreement_lines(file: Path, texts: Sequence[OwnText]) -> Iterator[str]:
             f"{', '.join(ANSWERS)} of each line, then run the command again. Nothing was written"
         )
     for question, about in QUESTIONS.items():
-        pairs = [(each.answers[f"{question}_1"], each.answers[f"{question}_2"]) for each in texts]
+        pairs = [(bool(each.answers[f"{question}_1"]), bool(each.answers[f"{question}_2"])) for each in texts]
         same = sum(one == other for one, other in pairs) / len(pairs)
         both = sum(one and other for one, other in pairs)
         yield (

@@ -19,7 +19,15 @@ from pytest_vla.language.published import (
     numbered_tasks,
 )
 from pytest_vla.metrics.failure_types import THRESHOLDS
-from pytest_vla.metrics.language import CellCorrelation, Paraphrases, cell_correlation, sweep_slope, types_of
+from pytest_vla.metrics.language import (
+    CellCorrelation,
+    Paraphrases,
+    cell_correlation,
+    rate_difference,
+    sweep_slope,
+    types_of,
+)
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.language_paths import FailureTypeSummary, ModelResults
 from pytest_vla.metrics.pride import (
     ACTION_TYPES,
@@ -30,11 +38,10 @@ from pytest_vla.metrics.pride import (
     grouped,
     pride_table,
 )
-from pytest_vla.metrics.rates import percent
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import given_folders
-from pytest_vla.reports.blocks import Cell, rate_cell
+from pytest_vla.reports.blocks import rate_cell
 from pytest_vla.reports.language import make_report
 from pytest_vla.reports.loaded import Loaded, gpu_hours
 from pytest_vla.reports.papers import Check, Note, Paper, PublishedPaper, Row, Rows, printed
@@ -199,10 +206,10 @@ def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
 
 
 def _drop(model: ModelResults, benign: SuccessRate | None) -> Row:
-    before, after = None if benign is None else percent(benign.rate), percent(model.rate.rate if model.rate else None)
-    drop = None if before is None or after is None else after - before
-    goal: Cell = None if benign is None else rate_cell(benign)
-    return model.model, goal, None if model.rate is None else rate_cell(model.rate), drop
+    before, after = (None if rate is None else rate_cell(rate) for rate in (benign, model.rate))
+    if not isinstance(before, GroundingEstimate) or not isinstance(after, GroundingEstimate):
+        return model.model, before, after
+    return model.model, before, after, rate_difference(after, before)
 
 
 def _types(model: str, failures: FailureTypeSummary) -> Row:

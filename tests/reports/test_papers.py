@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -217,6 +218,12 @@ def test_libero_paras_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[0] for row in tables["2"]] == ["mine", "worse"]
     assert tables["2"][0][1:] == pytest.approx([100.0, 87.5, -12.5])
     assert tables["2"][1][1:] == pytest.approx([100.0, 62.5, -37.5])
+    report("--format=json", "--paper=libero-para", "--backend=template", "--table=2")
+    (table,) = json.loads(capsys.readouterr().out)["paper"]["tables"]
+    before, after, drop = next(row["intervals"][1:] for row in table["rows"] if row["cells"][0] == "worse")
+    # Newcombe's, of independent rates.
+    reach = math.hypot(62.5 - after[0], before[1] - 100), math.hypot(after[1] - 62.5, 100 - before[0])
+    assert drop == pytest.approx([-37.5 - reach[0], -37.5 + reach[1]])
     for model, rate, near, far, share in tables["4"]:
         assert rate == {"mine": 87.5, "worse": 62.5}[model]
         assert near + far + rate == pytest.approx(100)
