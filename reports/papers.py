@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -24,6 +25,7 @@ from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.selection import by_model, given_text, is_counted, that_count, unequal_protocols
 from pytest_vla.plan.manifests import given_folders, load_suite
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -352,7 +354,8 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     own = {each.name: [row for row in rows.get(each.name, ()) if _is_filled(each, row)] for each in tables}
     if not any(own.values()):
         what = "its tables" if options.table is None else tables[0].label
-        lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
+        others = _other_runs(loaded, options, paper.published.suites, tables)
+        lines = [*others, run_lines(tables), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
     made = [
         Made(table, _joined(table, own[table.name]), list(map(tuple, rows.get(table.name + POINTS, ()))))
@@ -373,6 +376,35 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     )
 
 
+def _other_runs(
+    loaded: Loaded, options: argparse.Namespace, patterns: Sequence[str], tables: Sequence[PublishedTable]
+) -> Iterator[str]:
+    """Yield a line that names the other runs of the results folder which may have these tables' episodes."""
+    needs_varied = all("--vla-vary" in each.run for each in tables if not each.missing)
+    stores = dict.fromkeys(str(folder.parent) for folder in loaded.folders.values())
+    found = [
+        run.name if store.results.resolve() == options.results.resolve() else str(store.results / run.name)
+        for store, runs in open_runs([*stores], options.results)
+        for run in runs
+        if run.name not in loaded.folders
+        and any(
+            _is_about(patterns, each.suite) and each.varied >= needs_varied and each.outcome in ("success", "failure")
+            for each in run.counts
+        )
+    ]
+    if found:
+        words = ["pytest-vla", "report", *found[-4:], f"--paper={options.paper}"]
+        words += [f"--table={options.table}"] * (options.table is not None)
+        yield (
+            f"{counted(len(found), 'other run')} beside {'has' if len(found) == 1 else 'have'} episodes of its suites. "
+            f"Try `{shlex.join(words)}`"
+        )
+
+
+def _is_about(patterns: Sequence[str], suite: str) -> bool:
+    return not patterns or any(fnmatchcase(suite, one) for one in patterns)
+
+
 def _is_filled(table: PublishedTable, row: Row) -> bool:
     """Whether a row has a number, or is a place in a grid, whose rows are a scale."""
     return table.draw == "grid" or any(cell is not None for cell in row[table.names :])
@@ -380,7 +412,7 @@ def _is_filled(table: PublishedTable, row: Row) -> bool:
 
 def _of_suites(loaded: Loaded, patterns: Sequence[str]) -> Loaded:
     """Return the records of suites that a paper is about: other ones have no place in its tables and notes."""
-    kept = (each for each in loaded.records if not patterns or any(fnmatchcase(each.suite, one) for one in patterns))
+    kept = (each for each in loaded.records if _is_about(patterns, each.suite))
     return replace(loaded, records=tuple(kept))
 
 

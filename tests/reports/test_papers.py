@@ -643,6 +643,18 @@ def test_what_there_is_not_is_said(arguments: list[str], error: str) -> None:
     assert error in str(raised.value)
 
 
+def test_other_runs_that_have_a_papers_episodes_are_named() -> None:
+    write(stove("one"), run="para")
+    write(model_that_touches(), run="arena")
+    write([record("", 0, "success")], run="benign")
+    with pytest.raises(VlaError, match=r"Try `pytest-vla report para --paper=libero-para --table=3`") as raised:
+        report("benign", "--backend=template", "--paper=libero-para", "--table=3")
+    assert "1 other run beside" in str(raised.value)
+    with pytest.raises(VlaError) as raised:
+        report("arena", "--paper=libero-pro")
+    assert "other run" not in str(raised.value), "a benign run has nothing for tables of variations"
+
+
 def test_tables_that_cannot_be_made_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     write(stove("one"))
     report("--backend=template", "--paper=libero-para")
