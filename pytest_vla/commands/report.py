@@ -429,7 +429,7 @@ def _policies(
 def _write(named: "Sequence[Named]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
     from pytest_vla.reports.sections import notes_of, report_table, section_lines
-    from pytest_vla.reports.text import wrapped
+    from pytest_vla.reports.text import WIDTH, terminal_width, wrapped
     from pytest_vla.util.files import whole_file
 
     sections = [section for _, section in named]
@@ -444,8 +444,9 @@ def _write(named: "Sequence[Named]", loaded: "Loaded", format: str, output: Path
     if format == "json":
         text = json.dumps(report_table(sections, loaded), indent=2)
     else:
-        told = [line for note in notes_of(loaded) for line in wrapped(note)]
-        text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
+        width = terminal_width() if output is None else WIDTH
+        told = [line for note in notes_of(loaded) for line in wrapped(note, width)]
+        text = "\n".join([*section_lines(sections, width), *[""] * bool(told), *told])
     if output is None or str(output) == "-":
         print(text)
         return

@@ -619,6 +619,17 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
     assert all(policy in page for policy in ("one", "two", "three", "pi05", "Table 3. "))
 
 
+def test_lines_are_as_wide_as_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write(stove("one"))
+    words = ("--paper=libero-para", "--backend=template", "--intervals")
+    for columns in (72, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        report(*words)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+    report(*words, "-o", "report.txt")
+    assert max(map(len, Path("report.txt").read_text().splitlines())) > 80, "a file is for any terminal"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
