@@ -54,12 +54,14 @@ class PaperFigure:
         title: above it.
         columns: what the values of rows are.
         rows: in their order.
+        form: of the values' texts, as `format` takes it.
     """
 
     kind: FigureKind
     title: str
     columns: tuple[str, ...]
     rows: tuple[FigureRow, ...]
+    form: str = ".3g"
 
     @property
     def panels(self) -> dict[str, list[FigureRow]]:
@@ -192,7 +194,7 @@ def _draw_panel(axes: "Axes", figure: PaperFigure, rows: Sequence[FigureRow], sp
     names, columns = [row.name for row in rows], figure.columns
     if figure.kind == "grid":
         known = {
-            (row.name, column): (value, f"{value:.3g}")
+            (row.name, column): (value, format(value, figure.form))
             for row in rows
             for column, value in zip(columns, row.values, strict=True)
             if value is not None

@@ -675,7 +675,7 @@ def _figure(made: Made) -> PaperFigure:
             panel, name = "", ", ".join(names) + own
         rows.append(_figure_row(panel, name, [row[place] for place in places]))
     assert table.draw, table.name
-    return PaperFigure(table.draw, title, tuple(columns), tuple(rows))
+    return PaperFigure(table.draw, title, tuple(columns), tuple(rows), table.form)
 
 
 def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:

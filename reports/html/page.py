@@ -49,7 +49,7 @@ from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_text
 from pytest_vla.reports.sections import Named, notes_of, section_table
 from pytest_vla.reports.text import first_few
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, digest_text
 
 # The first screen of a page: what was run, the gate's verdict, success, what harms, what broke, and provenance.
 
@@ -235,7 +235,7 @@ def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
 
 
 def _provenance(records: Sequence[Record]) -> Iterator[tuple[str, set[str]]]:
-    yield "policy", {f"{each.policy} {(each.policy_digest or 'of unknown content')[:12]}" for each in records}
+    yield "policy", {f"{each.policy} {digest_text(each.policy_digest)}" for each in records}
     yield "seeds", {_ranges({record.seed for record in records})} if records else set()
     yield "run seeds", {str(record.seeds["run"]) for record in records if "run" in record.seeds}
     budgets = {(record.suite, record.protocol["max_steps"]) for record in records if "max_steps" in record.protocol}
@@ -502,19 +502,24 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
+    requested, usual = (
+        [
+            PageSection(
+                f"section-{entry.name}",
+                section.title or entry.about[:1].upper() + entry.about[1:],
+                page_blocks(section.blocks()),
+            )
+            for entry, section in sections
+            if entry.on_request == is_requested
+        ]
+        for is_requested in (True, False)
+    )
     parts = [
         *_gate_sections(gates, records, wanted),
+        *requested,
         *filter(None, [comparison(records, wanted.command_of)]),
-    ]
-    if records:
-        parts.append(_tasks_section(counting))
-    parts += [
-        PageSection(
-            f"section-{entry.name}",
-            section.title or entry.about[:1].upper() + entry.about[1:],
-            page_blocks(section.blocks()),
-        )
-        for entry, section in sections
+        *([_tasks_section(counting)] if records else []),
+        *usual,
     ]
     twins = twin_places(records)
     media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)

@@ -548,6 +548,7 @@ def test_a_figure_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     files = {file.stem: ElementTree.parse(file).getroot() for file in Path("figures").iterdir()}
     assert files.keys() == {f"libero-para-fig{number}" for number in (5, 6, 7, 10, 11, 13, 16)}
     texts = {name: "".join(root.itertext()) for name, root in files.items()}
+    assert "100.0" in texts["libero-para-fig6"], "as the table's numbers"
     assert all("var(--" not in text for text in texts.values()), "colours of their own"
     assert "one (own)" in texts["libero-para-fig7"]
     assert "Xiaomi-Robotics-0" in texts["libero-para-fig7"]
@@ -617,6 +618,8 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
     report(*words, "-o", "page.html")
     page = Path("page.html").read_text()
     assert all(policy in page for policy in ("one", "two", "three", "pi05", "Table 3. "))
+    places = [page.index(f'id="{name}-title"') for name in ("section-paper", "comparison", "tasks")]
+    assert places == sorted(places), "what was asked for is first"
 
 
 def test_lines_are_as_wide_as_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
