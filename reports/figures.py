@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +183,7 @@ def figure_png(figure: PaperFigure) -> bytes:
     for axes, (name, rows) in zip(every[:, 0], panels.items(), strict=True):
         _draw_panel(axes, figure, rows, low_high)
         axes.set_title(name, fontsize=9)
-    drawn.suptitle(figure.title, fontsize=10)
+    drawn.suptitle(textwrap.fill(figure.title, 110), fontsize=10)
     return png_of(drawn)
 
 

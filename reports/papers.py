@@ -664,6 +664,11 @@ def _figure(made: Made) -> PaperFigure:
         rows = [_figure_row(str(row[0]), " x ".join(map(str, row[1:-2])), row[-2:]) for row in made.points]
         return PaperFigure("points", title, table.points[-2:], tuple(rows))
     columns = table.drawn or table.columns[table.names :]
+    if table.draw == "bars":
+        # A legend of a colour that no bar has would mislead.
+        columns = tuple(
+            each for each in columns if any(row[table.columns.index(each)] is not None for _, row in made.rows)
+        )
     places = [table.columns.index(column) for column in columns]
     rows = []
     for mark, row in made.rows:

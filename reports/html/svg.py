@@ -1,6 +1,7 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -291,7 +292,10 @@ _Panel = tuple[float, Markup]
 
 def figure_drawing(figure: PaperFigure) -> Markup:
     """Draw a figure of a paper; its numbers stand in the table beside it."""
-    inside, height = TEXT.format(kind="title", x=8, y=16, anchor="start", text=figure.title), 22.0
+    inside, height = Markup(), 6.0
+    for line in textwrap.wrap(figure.title, int(_FIGURE_WIDTH / 7.5)):
+        inside += TEXT.format(kind="title", x=8, y=height + 10, anchor="start", text=line)
+        height += 16
     told = []
     for name, rows in figure.panels.items():
         tall, drawn = _PANELS[figure.kind](figure, rows)

@@ -620,6 +620,10 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
     assert all(policy in page for policy in ("one", "two", "three", "pi05", "Table 3. "))
     places = [page.index(f'id="{name}-title"') for name in ("section-paper", "comparison", "tasks")]
     assert places == sorted(places), "what was asked for is first"
+    assert "only the words were varied" in page
+    write([record("pro.swap", 0, "success")], run="pro")
+    report("pro", "--paper=libero-pro", "-o", "page.html")
+    assert "only the words were varied" not in Path("page.html").read_text()
 
 
 def test_lines_are_as_wide_as_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
