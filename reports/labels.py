@@ -268,6 +268,9 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
                 "label, or people disagree"
             )
             notes_of.append(Note(text, model.model))
+        if model.failures < FEWEST:
+            text = f"{model.suite}: {counted(model.failures, 'failure')}; A12 needs {FEWEST}, and {FEWEST} of a class"
+            notes_of.append(Note(text, model.model, ("V", "VI", "VII")))
         tables["III"].append((model.suite, model.model, *_rhos(one, columns)))
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
