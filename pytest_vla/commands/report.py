@@ -184,8 +184,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="none|failed[:N]|all[:N]",
         type=occlusion_number,
         default=(0, True),
-        help="for html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
-        "pictures covered (default: none; default N: 5)",
+        help="episodes with a map of where the policy looks: it is asked again with each patch of its first pictures "
+        "covered; drawn in html, numbers in other formats (default: none; default N: 5)",
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="for --occlusion: the policy to ask (default: the run's)")
     parser.add_argument(
@@ -254,7 +254,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("pictures", "videos"):
         if format != "html" and getattr(options, name) is not None:
             raise VlaError(f"--{name} requires --format=html -o report.html; found {format}")
-    if format == "html" and options.occlusion[0] and options.vla_model is not None:
+    if options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
         from pytest_vla.run.project import typed_model
 
@@ -268,7 +268,11 @@ def run(options: argparse.Namespace) -> None:
     if format == "leaderboard":
         _write_leaderboard(loaded, options)
         return
+    refused: dict[str, None] = {}
+    if options.occlusion[0] and format != "html":
+        options.policy_of = _policies(options, loaded.folders, refused)
     named, troubles = make_sections(loaded, options, format)
+    troubles = [*troubles, *refused]
     if format == "html":
         _write_page(loaded, named, troubles, options)
         return
