@@ -24,16 +24,20 @@ _SECTIONS = (
 def pytest_vla_sections() -> list[SectionEntry]:
     """Return the sections that are no benchmark's own."""
     at = "pytest_vla.reports."
+    occlusion = "where the policy looks, with --occlusion and another format than html"
     return [
-        SectionEntry(
-            name,
-            about,
-            f"{at}{module}:section",
-            place,
-            f"{at}{module}:schema",
-            on_request=name in _ON_REQUEST,
-        )
-        for name, module, place, about in _SECTIONS
+        *(
+            SectionEntry(
+                name,
+                about,
+                f"{at}{module}:section",
+                place,
+                f"{at}{module}:schema",
+                on_request=name in _ON_REQUEST,
+            )
+            for name, module, place, about in _SECTIONS
+        ),
+        SectionEntry("occlusion", occlusion, f"{at}looking:occlusion_section", 31, f"{at}looking:occlusion_schema"),
     ]
 
 

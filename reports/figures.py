@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +55,14 @@ class PaperFigure:
         title: above it.
         columns: what the values of rows are.
         rows: in their order.
+        form: of the values' texts, as `format` takes it.
     """
 
     kind: FigureKind
     title: str
     columns: tuple[str, ...]
     rows: tuple[FigureRow, ...]
+    form: str = ".3g"
 
     @property
     def panels(self) -> dict[str, list[FigureRow]]:
@@ -180,7 +183,7 @@ def figure_png(figure: PaperFigure) -> bytes:
     for axes, (name, rows) in zip(every[:, 0], panels.items(), strict=True):
         _draw_panel(axes, figure, rows, low_high)
         axes.set_title(name, fontsize=9)
-    drawn.suptitle(figure.title, fontsize=10)
+    drawn.suptitle(textwrap.fill(figure.title, 110), fontsize=10)
     return png_of(drawn)
 
 
@@ -192,7 +195,7 @@ def _draw_panel(axes: "Axes", figure: PaperFigure, rows: Sequence[FigureRow], sp
     names, columns = [row.name for row in rows], figure.columns
     if figure.kind == "grid":
         known = {
-            (row.name, column): (value, f"{value:.3g}")
+            (row.name, column): (value, format(value, figure.form))
             for row in rows
             for column, value in zip(columns, row.values, strict=True)
             if value is not None

@@ -40,7 +40,7 @@ from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, PageDrawing, Sentence, Table, notes
 from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.papers import Check, Checks, Paper, PublishedPaper, Row, Rows, printed, published_file
+from pytest_vla.reports.papers import Check, Checks, Note, Paper, PublishedPaper, Row, Rows, printed, published_file
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.documents import read_json
 from pytest_vla.util.text import counted
@@ -236,20 +236,22 @@ TILTED = 30.0
 _QUANTILES = {"5%": 5, "25%": 25, "": 50, "75%": 75, "95%": 95}
 
 
-def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[Note]]:
     """Return Tables II to VIII and Fig. 7 of the records' models, and notes; rho has the paper's sign.
 
     Table II is by task, of all successes; those without a label are in no class. Table IV is of successes whose object
     did not end tilted, if ``object_turn`` was measured.
     """
     seconds = _step_seconds(loaded)
-    repeats = "Table VIII: the answers that EV repeats are in your Inference; published rows seem to have them in EV"
+    repeats = Note(
+        "the answers that EV repeats are in your Inference; published rows seem to have them in EV", tables=("VIII",)
+    )
     notes_of = [repeats] * any(record.metrics.get("execution_variability") is not None for record in loaded.records)
     if options.labels is None:
-        note = "Tables II to VII are of labelled successes: --labels=FILE, which `pytest-vla label` writes"
-        return {"VIII": seconds}, [*notes_of, note]
+        note = "labelled successes are needed: --labels=FILE, which `pytest-vla label` writes"
+        return {"VIII": seconds}, [*notes_of, Note(note, tables=("II", "III", "IV", "V", "VI", "VII", "fig7"))]
     found = label_report(loaded.records, options.labels, "paper")
-    notes_of += found.left_out
+    notes_of += map(Note, found.left_out)
     papers = {alias: entry.name for entry in extensions.metrics().values() for alias in entry.aliases}
     tables: dict[str, list[Row]] = {"II": [], "III": [], "IV": [], "V": [], "fig7": []}
     columns = [papers.get(name, name) for name in VLA_UQ.published.tables["III"].columns[2:]]
@@ -261,10 +263,14 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
             tables["II"].append((task, model.model, model.successes[task], *(counts[name] for name in classes)))
         if rest := sum(model.successes.values()) - sum(model.episodes):
             successes = sum(model.successes.values())
-            notes_of.append(
-                f"{model.model}, {model.suite}: {rest} of the {successes} episodes that succeeded are in no class: "
-                "they have no label, or people disagree"
+            text = (
+                f"{model.suite}: {rest} of the {successes} episodes that succeeded are in no class: they have no "
+                "label, or people disagree"
             )
+            notes_of.append(Note(text, model.model))
+        if model.failures < FEWEST:
+            text = f"{model.suite}: {counted(model.failures, 'failure')}; A12 needs {FEWEST}, and {FEWEST} of a class"
+            notes_of.append(Note(text, model.model, ("V", "VI", "VII")))
         tables["III"].append((model.suite, model.model, *_rhos(one, columns)))
         for quality in classes:
             effects = [one[name].against_failures[quality] if name in one else None for name in columns]
@@ -275,7 +281,8 @@ def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequen
                 tables["fig7"].append((model.suite, model.model, title, *(cell for part in parts for cell in part)))
     measured = [record for record in loaded.records if _TILT in record.metrics]
     if not measured:
-        notes_of.append("Table IV needs the orientation of objects at the end: --vla-metrics=object_turn, or all")
+        text = "needs the orientation of objects at the end: --vla-metrics=object_turn, or all"
+        notes_of.append(Note(text, tables=("IV",)))
     else:
         upright = label_report(
             loaded.records, options.labels, "paper", lambda one: one.metrics.get(_TILT, 180) <= TILTED

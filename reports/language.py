@@ -344,12 +344,12 @@ def _results(
     reworded = [record for record in subject.reworded if is_counted(record)]
     with told_when_slow(f"failure types of {counted(len(reworded), 'episode')}", sys.stderr):
         failures = text_failures(reworded, paths, algorithm, tau)
-    left_out += _without_path(reworded, 0 if failures is None else failures.n)
-    left_out += remarks if failures is not None else []
-    heard, said = listening_score(subject, paths)
-    left_out += said
+    of_types = [*_without_path(reworded, 0 if failures is None else failures.n)]
+    of_types += remarks if failures is not None else []
+    heard, of_listening = listening_score(subject, paths)
     if heard is None and not subject.probes:
-        left_out.append("listening score: no episode has a probe (blank, nonsense, another task's text or its goal)")
+        why = "listening score: no episode has a probe (blank, nonsense, another task's text or its goal)"
+        of_listening = (*of_listening, why)
     left_out += unread_lines(troubles)
     return ModelResults(
         model=subject.model,
@@ -365,6 +365,8 @@ def _results(
         failures=failures,
         listening=heard,
         left_out=tuple(left_out),
+        left_out_of_types=tuple(of_types),
+        left_out_of_listening=of_listening,
         protocol=subject.protocol,
         rate=success_rate("paraphrases", subject.paraphrases) if subject.paraphrases else None,
     )
@@ -552,7 +554,7 @@ _MODELS: j.Keys = {
             }
         )
     ),
-    "left_out": j.listed(j.TEXT),
+    "left_out": j.listed(j.TEXT).of(lambda model: model.all_left_out),
 }  # fmt: skip
 
 schema = partial(j.SectionSchema, _METHODS, _MODELS)
@@ -587,7 +589,7 @@ def language_blocks(report: LanguageReport, full: bool = False) -> Iterator[Bloc
         for rate, of in ((model.rate, "paraphrases"), (model.benign, "benign twins")):
             if rate is not None and (reasons := reasons_text(rate)):
                 yield Sentence(f"in no rate of {of}: {reasons}")
-        yield from b.notes(model.left_out)
+        yield from b.notes(model.all_left_out)
         if model.paraphrases is not None:
             yield from _source(model.source, "paraphrases")
             yield from _totals(model)

@@ -1,7 +1,7 @@
-"""Visual grounding: a section on episodes with black pictures, and with objects taken away."""
+"""Visual grounding: sections on episodes with black pictures or without objects, and on where a policy looks."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,14 @@ from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.visual_grounding import BLINDED, GONE, NEAR, Looked, Looking, looked
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, cell_text, notes
+from pytest_vla.reports.html.media import MediaShown, media_of
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
+from pytest_vla.show.occlusion import GRID
 from pytest_vla.util.text import counted
 
 HALF = 0.5
@@ -177,3 +180,48 @@ def _of_blackout(probe: Looking) -> str:
 
 def _share(share: GroundingShare) -> str:
     return cell_text(share, Column("", ".0%"))
+
+
+# Where a policy looks: the numbers of the maps that ``--occlusion`` draws on a page (LIBERO-Plus, Fig. 12).
+
+
+def occlusion_section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None without ``--occlusion``; a page draws the maps instead."""
+    policy_of = getattr(options, "policy_of", None)
+    if policy_of is None:
+        return None
+    runs = {run.name: run for _, some in open_runs(options.which, options.results) for run in some}
+    most, of_failed = options.occlusion
+    shown = MediaShown(0, data=options.data, occlusions=most, occluded_failed=of_failed, policy_of=policy_of)
+    media, left_out = media_of(loaded.records, runs, loaded.folders, shown)
+    maps = [
+        {"model": record.policy, "case": record.case, **{name: look[name] for name in ("camera", "floor", "changes")}}
+        for place, found in media.items()
+        for record in [loaded.records[place]]
+        for look in found.get("looks", ())
+    ]
+    return Section(lambda: _map_blocks(maps, left_out), {"occlusion": {"maps": maps, "left_out": left_out}}, {})
+
+
+def _map_blocks(maps: Sequence[Mapping[str, Any]], left_out: Sequence[str]) -> Iterator[Block]:
+    yield Sentence(
+        "Where does the policy look? How much its first answer changes if a patch of a picture is covered in grey, by "
+        "row and column of the patch from the top left; floor: how much it changes if nothing is covered"
+    )
+    yield from notes(left_out)
+    columns = (*map(Column, ("model", "case", "camera", "row")), Column("floor", ".3g"))
+    patches = (Column(str(number), ".3g") for number in range(1, GRID + 1))
+    rows = tuple(
+        (one["model"], one["case"], one["camera"], str(number), one["floor"], *row)
+        for one in maps
+        for number, row in enumerate(one["changes"], 1)
+    )
+    if rows:
+        yield Table("Occlusion maps", (*columns, *patches), rows, "maps", names=4)
+
+
+def occlusion_schema() -> j.SectionSchema:
+    """Return the schema of the key ``occlusion``."""
+    names: j.Keys = dict.fromkeys(("model", "case", "camera"), j.TEXT)
+    one = j.row({**names, "floor": j.NUMBER, "changes": j.listed(j.listed(j.NUMBER))})
+    return j.SectionSchema({"occlusion": j.row({"maps": j.listed(one), "left_out": j.listed(j.TEXT)})}, {})

@@ -8,7 +8,8 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -24,6 +25,7 @@ from pytest_vla.fuzz.vlatest import scene_file
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.selection import by_model, given_text, is_counted, that_count, unequal_protocols
 from pytest_vla.plan.manifests import given_folders, load_suite
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -51,6 +53,22 @@ if TYPE_CHECKING:
 Row = tuple[Cell, ...]
 Rows = Mapping[str, Sequence[Row]]
 """Rows by table. A row has the first columns of its table; columns that it lacks are empty."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note on what limits a paper's tables.
+
+    Attributes:
+        text: of the note.
+        model: which it is about; empty for all models.
+        tables: the names of the tables that it is about; empty for all tables.
+    """
+
+    text: str
+    model: str = ""
+    tables: tuple[str, ...] = ()
+
 
 Verdict = Literal["equals", "differs", "known", "cannot"]
 """``known`` is a difference that the paper's declaration explains."""
@@ -209,9 +227,9 @@ class Paper:
     """
 
     file: Path
-    rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[str]]] | None
+    rows: Callable[[Loaded, argparse.Namespace], tuple[Rows, Sequence[Note]]] | None
     checks: Mapping[str, Checks]
-    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[str]]] | None = None
+    leaderboard: Callable[[Loaded], tuple[Mapping[str, Any], Sequence[Note]]] | None = None
 
     @property
     def published(self) -> PublishedPaper:
@@ -331,14 +349,13 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     assert paper.rows is not None
     loaded, unequal = _comparable(_of_suites(loaded, paper.published.suites))
     rows, further = paper.rows(loaded, options)
-    models = {record.policy for record in loaded.records}
-    of_models = [*further, *_other_budgets(loaded.records)]
-    about = _notes_about(tables, paper.published.tables.values(), of_models, models)
+    about = _note_texts([*further, *_other_budgets(loaded.records)], tables, paper.published.tables)
     left_out = [*unequal, *about, *unequal_protocols(loaded.records)]
     own = {each.name: [row for row in rows.get(each.name, ()) if _is_filled(each, row)] for each in tables}
     if not any(own.values()):
         what = "its tables" if options.table is None else tables[0].label
-        lines = [run_lines(tables), *(f"note: {text}" for text in left_out)]
+        others = _other_runs(loaded, options, paper.published.suites, tables)
+        lines = [*others, run_lines(tables), *(f"note: {text}" for text in left_out)]
         raise VlaError("\n".join([f"--paper={name}: these records have nothing for {what}", *lines]))
     made = [
         Made(table, _joined(table, own[table.name]), list(map(tuple, rows.get(table.name + POINTS, ()))))
@@ -359,6 +376,35 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     )
 
 
+def _other_runs(
+    loaded: Loaded, options: argparse.Namespace, patterns: Sequence[str], tables: Sequence[PublishedTable]
+) -> Iterator[str]:
+    """Yield a line that names the other runs of the results folder which may have these tables' episodes."""
+    needs_varied = all("--vla-vary" in each.run for each in tables if not each.missing)
+    stores = dict.fromkeys(str(folder.parent) for folder in loaded.folders.values())
+    found = [
+        run.name if store.results.resolve() == options.results.resolve() else str(store.results / run.name)
+        for store, runs in open_runs([*stores], options.results)
+        for run in runs
+        if run.name not in loaded.folders
+        and any(
+            _is_about(patterns, each.suite) and each.varied >= needs_varied and each.outcome in ("success", "failure")
+            for each in run.counts
+        )
+    ]
+    if found:
+        words = ["pytest-vla", "report", *found[-4:], f"--paper={options.paper}"]
+        words += [f"--table={options.table}"] * (options.table is not None)
+        yield (
+            f"{counted(len(found), 'other run')} beside {'has' if len(found) == 1 else 'have'} episodes of its suites. "
+            f"Try `{shlex.join(words)}`"
+        )
+
+
+def _is_about(patterns: Sequence[str], suite: str) -> bool:
+    return not patterns or any(fnmatchcase(suite, one) for one in patterns)
+
+
 def _is_filled(table: PublishedTable, row: Row) -> bool:
     """Whether a row has a number, or is a place in a grid, whose rows are a scale."""
     return table.draw == "grid" or any(cell is not None for cell in row[table.names :])
@@ -366,7 +412,7 @@ def _is_filled(table: PublishedTable, row: Row) -> bool:
 
 def _of_suites(loaded: Loaded, patterns: Sequence[str]) -> Loaded:
     """Return the records of suites that a paper is about: other ones have no place in its tables and notes."""
-    kept = (each for each in loaded.records if not patterns or any(fnmatchcase(each.suite, one) for one in patterns))
+    kept = (each for each in loaded.records if _is_about(patterns, each.suite))
     return replace(loaded, records=tuple(kept))
 
 
@@ -383,7 +429,7 @@ def _episodes_text(records: Sequence[Record]) -> str:
     return "; ".join(f"{first_few(some, 4)}: {'each ' * (len(some) > 1)}{text}" for text, some in suites.items())
 
 
-def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
+def _other_budgets(records: Sequence[Record]) -> Iterator[Note]:
     """Yield notes on episodes that had another number of steps than the suite gives, as printed rows did not."""
     found: dict[tuple[str, Any, int], dict[str, None]] = {}
     for record in filter(is_counted, records):
@@ -391,10 +437,8 @@ def _other_budgets(records: Sequence[Record]) -> Iterator[str]:
         if given is not None and own is not None and given != own:
             found.setdefault((record.policy, given, own), {})[record.suite] = None
     for (model, given, own), suites in found.items():
-        yield (
-            f"{model}: at most {given} control steps in {first_few([*suites], 4)}; published rows have the "
-            f"suite's {own}"
-        )
+        text = f"at most {given} control steps in {first_few([*suites], 4)}; published rows have the suite's {own}"
+        yield Note(text, model)
 
 
 @cache
@@ -405,33 +449,24 @@ def _own_budget(suite: str, task: str) -> int | None:
         return None
 
 
-def _notes_about(
-    chosen: Sequence[PublishedTable], known: Iterable[PublishedTable], texts: Iterable[str], models: Collection[str]
+def _note_texts(
+    given: Iterable[Note], chosen: Sequence[PublishedTable] = (), known: Mapping[str, PublishedTable] | None = None
 ) -> Iterator[str]:
-    """Yield notes once for all models that have them, without those on other tables.
+    """Yield each note's text once for all models that have it, without notes on other tables.
 
     Args:
+        given: the notes.
         chosen: the tables that are shown.
-        known: all of the paper's.
-        texts: each may begin with the labels of the tables that it is about, such as ``Table 4, Fig. 19: ``, and then
-            with a model's name and a colon.
-        models: their names.
+        known: all of the paper's, by name.
     """
-    labels = {each.label for each in known}
-    shown = {each.label for each in chosen}
-    found: dict[tuple[str, str], list[str]] = {}
-    for text in texts:
-        head, colon, rest = text.partition(": ")
-        about = head.split(", ") if colon and labels.issuperset(head.split(", ")) else []
-        if about and shown.isdisjoint(about):
-            continue
-        rest = rest if about else text
-        model = max((name for name in models if rest.startswith(f"{name}: ")), key=len, default="")
-        prefix = f"{', '.join(about)}: " if about else ""
-        found.setdefault((prefix, rest.removeprefix(f"{model}: ") if model else rest), []).append(model)
-    for (prefix, rest), names in found.items():
-        told = f"{first_few(list(dict.fromkeys(filter(None, names))), 4)}: "
-        yield f"{prefix}{told.removeprefix(': ')}{rest}"
+    shown = {each.name for each in chosen}
+    found: dict[tuple[tuple[str, ...], str], dict[str, None]] = {}
+    for each in given:
+        if not each.tables or not shown.isdisjoint(each.tables):
+            found.setdefault((each.tables, each.text), {})[each.model] = None
+    for (tables, text), models in found.items():
+        about = ", ".join((known or {})[name].label for name in tables)
+        yield ": ".join(filter(None, (about, first_few([*filter(None, models)], 4), text)))
 
 
 def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str], Sequence[str]]:
@@ -450,7 +485,7 @@ def leaderboard_files(name: str | None, loaded: Loaded) -> tuple[dict[str, str],
         raise VlaError(f"--format=leaderboard requires the --paper of a leaderboard that takes files: {names}")
     records, given = _measured(_of_suites(loaded, paper.published.suites).records)
     models, further = paper.leaderboard(replace(loaded, records=tuple(records)))
-    left_out = [*given, *further, *_other_budgets(records)]
+    left_out = [*given, *_note_texts([*further, *_other_budgets(records)])]
     if not models:
         run = dict.fromkeys(each.run for each in paper.published.tables.values() if not each.missing)
         lines = ["Run its episodes:", *(f"  {each}" for each in run), *(f"note: {text}" for text in left_out)]
@@ -629,6 +664,11 @@ def _figure(made: Made) -> PaperFigure:
         rows = [_figure_row(str(row[0]), " x ".join(map(str, row[1:-2])), row[-2:]) for row in made.points]
         return PaperFigure("points", title, table.points[-2:], tuple(rows))
     columns = table.drawn or table.columns[table.names :]
+    if table.draw == "bars":
+        # A legend of a colour that no bar has would mislead.
+        columns = tuple(
+            each for each in columns if any(row[table.columns.index(each)] is not None for _, row in made.rows)
+        )
     places = [table.columns.index(column) for column in columns]
     rows = []
     for mark, row in made.rows:
@@ -640,7 +680,7 @@ def _figure(made: Made) -> PaperFigure:
             panel, name = "", ", ".join(names) + own
         rows.append(_figure_row(panel, name, [row[place] for place in places]))
     assert table.draw, table.name
-    return PaperFigure(table.draw, title, tuple(columns), tuple(rows))
+    return PaperFigure(table.draw, title, tuple(columns), tuple(rows), table.form)
 
 
 def _figure_row(panel: str, name: str, cells: Sequence[Cell]) -> FigureRow:

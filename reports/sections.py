@@ -18,7 +18,7 @@ from pytest_vla.records.runs import sample_table
 from pytest_vla.reports.blocks import Block
 from pytest_vla.reports.json_schema import SCHEMA
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.text import block_lines
+from pytest_vla.reports.text import WIDTH, block_lines
 from pytest_vla.util.text import did_you_mean, quoted
 from pytest_vla.util.warnings import describe
 
@@ -165,12 +165,12 @@ def _check_tables(section: Section) -> None:
         raise VlaError(f"table or models cannot be written as JSON: {error}") from error
 
 
-def section_lines(sections: Sequence[Section]) -> Iterator[str]:
+def section_lines(sections: Sequence[Section], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of all sections for a terminal, with an empty one between two sections."""
     for number, section in enumerate(sections):
         if number:
             yield ""
-        yield from block_lines(section.blocks())
+        yield from block_lines(section.blocks(), width)
 
 
 def section_table(sections: Sequence[Section]) -> dict[str, Any]:

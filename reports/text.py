@@ -1,5 +1,6 @@
 """Blocks of a report as lines of a terminal: sentences that are wrapped, and tables whose columns are aligned."""
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -139,41 +140,46 @@ def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[st
     )
 
 
-def block_lines(blocks: Iterable[Block | str]) -> Iterator[str]:
+def terminal_width() -> int:
+    """Return the columns of the terminal, or of ``COLUMNS``, where that is narrower than `WIDTH`."""
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 1)).columns)
+
+
+def block_lines(blocks: Iterable[Block | str], width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of blocks, without control characters; a text among them is a line as it is."""
-    return printed(_lines(blocks))
+    return printed(_lines(blocks, width))
 
 
-def _lines(blocks: Iterable[Block | str]) -> Iterator[str]:
+def _lines(blocks: Iterable[Block | str], width: int) -> Iterator[str]:
     is_first = True
     for block in blocks:
         lines = (
             [block]
             if isinstance(block, str)
-            else [line for one in for_medium([block], "terminal") for line in _block(one)]
+            else [line for one in for_medium([block], "terminal") for line in _block(one, width)]
         )
         # Nothing is above the first line to be kept apart from.
         yield from lines[1:] if is_first and lines[:1] == [""] else lines
         is_first = is_first and not lines
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: Block, width: int) -> Iterator[str]:
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
     elif isinstance(block, Sentence):
         yield from [""] * block.is_apart
         text, indent = (f"note: {block.text}", "      ") if block.is_note else (block.text, block.indent)
-        yield from wrapped(text, indent=indent)
+        yield from wrapped(text, width, indent)
     elif isinstance(block, Table):
-        yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
-        yield from table_lines(block)
+        yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, width, "")]
+        yield from table_lines(block, width)
 
 
-def table_lines(table: Table) -> Iterator[str]:
+def table_lines(table: Table, width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of a table, without its caption."""
     head, *rows = _texts(table)
     left = {place for place, column in enumerate(table.columns) if column.is_left}
-    yield from aligned([tuple(map(_broken, head)), *rows], table.names, left)
+    yield from aligned([tuple(map(_broken, head)), *rows], table.names, left, width)
 
 
 def markdown_table(table: Table) -> Iterator[str]:

@@ -184,8 +184,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="none|failed[:N]|all[:N]",
         type=occlusion_number,
         default=(0, True),
-        help="for html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
-        "pictures covered (default: none; default N: 5)",
+        help="episodes with a map of where the policy looks: it is asked again with each patch of its first pictures "
+        "covered; drawn in html, numbers in other formats (default: none; default N: 5)",
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="for --occlusion: the policy to ask (default: the run's)")
     parser.add_argument(
@@ -254,7 +254,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("pictures", "videos"):
         if format != "html" and getattr(options, name) is not None:
             raise VlaError(f"--{name} requires --format=html -o report.html; found {format}")
-    if format == "html" and options.occlusion[0] and options.vla_model is not None:
+    if options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
         from pytest_vla.run.project import typed_model
 
@@ -268,7 +268,11 @@ def run(options: argparse.Namespace) -> None:
     if format == "leaderboard":
         _write_leaderboard(loaded, options)
         return
+    refused: dict[str, None] = {}
+    if options.occlusion[0] and format != "html":
+        options.policy_of = _policies(options, loaded.folders, refused)
     named, troubles = make_sections(loaded, options, format)
+    troubles = [*troubles, *refused]
     if format == "html":
         _write_page(loaded, named, troubles, options)
         return
@@ -429,7 +433,7 @@ def _policies(
 def _write(named: "Sequence[Named]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
     from pytest_vla.reports.sections import notes_of, report_table, section_lines
-    from pytest_vla.reports.text import wrapped
+    from pytest_vla.reports.text import WIDTH, terminal_width, wrapped
     from pytest_vla.util.files import whole_file
 
     sections = [section for _, section in named]
@@ -444,8 +448,9 @@ def _write(named: "Sequence[Named]", loaded: "Loaded", format: str, output: Path
     if format == "json":
         text = json.dumps(report_table(sections, loaded), indent=2)
     else:
-        told = [line for note in notes_of(loaded) for line in wrapped(note)]
-        text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
+        width = terminal_width() if output is None else WIDTH
+        told = [line for note in notes_of(loaded) for line in wrapped(note, width)]
+        text = "\n".join([*section_lines(sections, width), *[""] * bool(told), *told])
     if output is None or str(output) == "-":
         print(text)
         return

@@ -28,10 +28,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Recompute and print the numbers; return 1 if one differs without a known reason, or none was recomputed."""
     from pytest_vla.reports.papers import reproduce, reproduced_blocks
-    from pytest_vla.reports.text import block_lines
+    from pytest_vla.reports.text import block_lines, terminal_width
 
     found = list(reproduce(options.paper, options.table, options.data))
-    print("\n".join(block_lines(reproduced_blocks(options.paper, found))))
+    print("\n".join(block_lines(reproduced_blocks(options.paper, found), terminal_width())))
     differ = sum(each.count("differs") for each in found)
     return int(differ > 0 or not any(each.count("equals", "known") for each in found))
 

@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import whole_number
 from pytest_vla.run.search_options import check_output, declare_search, searched_model, searched_tasks
 from pytest_vla.util.live_line import progress
-from pytest_vla.util.text import counted, printable
+from pytest_vla.util.text import counted, digest_text, printable
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Conditions
@@ -211,7 +211,7 @@ def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]
 def _listed(some: "Iterable[Reworded]", conditions: "Conditions", backend: "Backend") -> "list[ListedCase]":
     from pytest_vla.fuzz.case_file import ListedCase
 
-    policy = f"{conditions.model} {(conditions.policy_digest or 'of unknown content')[:12]}"
+    policy = f"{conditions.model} {digest_text(conditions.policy_digest)}"
     return [
         ListedCase(
             seen.closest.candidate,

@@ -1,5 +1,6 @@
 """The worlds of one process, each opened once, and a suite's own world (`OwnWorld`) as an episode needs it."""
 
+import gc
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -67,6 +68,7 @@ class WorldPool:
             world = None
         known = world is not None and world.task == task and world.variation is variation
         if world is None or not (known or world.switch(task, variation)):
+            world = None  # or it would outlive `close`
             # Before the import, which fails without a simulator.
             check_versions(allow=self._allow_versions)
             from pytest_vla.sim.world import World
@@ -102,13 +104,18 @@ class WorldPool:
         If a suite's own world cannot be closed, this warns once.
         """
         world, self._world = self._world, None
+        if world is None:
+            return
         try:
-            if world is not None:
-                world.close()
+            world.close()
         except VlaError as error:
             if str(error) not in self._told:
                 warn(f"{error}; its episodes are kept")
             self._told.add(str(error))
+        # A world and its meters refer to each other. Python collects such circles by the number of objects, which are
+        # few, and not by the 100 MB that they hold: a run of many scenes would fill the memory.
+        del world
+        gc.collect()
 
 
 # Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.

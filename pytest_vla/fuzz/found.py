@@ -13,6 +13,7 @@ from pytest_vla.fuzz.sampler import EVEN
 from pytest_vla.fuzz.shrink import Boundary, Outcome, Shrunk
 from pytest_vla.metrics.statistics import difference_interval, wilson_interval
 from pytest_vla.scene.variation import Params
+from pytest_vla.util.text import digest_text
 
 RUN_SEEDS = 3
 """Under how many further run seeds a failure is tried again: a policy that draws may fail by luck."""
@@ -149,7 +150,7 @@ _RIVAL = {"fails": "fails too", "passes": "succeeds", "aside": "is inconclusive"
 
 def about_text(found: Found, model: str, digest: str | None) -> str:
     """Return the comment on a case in a file: the failure, what passes, and the policy."""
-    return f"{boundary_text(found)}; {model} {(digest or 'of unknown content')[:12]}"
+    return f"{boundary_text(found)}; {model} {digest_text(digest)}"
 
 
 def boundary_text(found: Found) -> str:

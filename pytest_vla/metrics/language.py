@@ -341,17 +341,20 @@ def object_gap(found: Scored) -> ObjectGap | None:
     if not (kept and rest):
         return None
     one, other = (_rate_estimate(group(part.outcomes).sr, part, None) for part in map(found.part, (kept, rest)))
-    difference = one.value - other.value
-    intervals = (_gap_interval(one, other, each) for each in ("interval", "tasks_interval"))
-    return ObjectGap(one, other, GroundingEstimate(difference, *intervals))
+    return ObjectGap(one, other, rate_difference(one, other))
 
 
-def _gap_interval(one: GroundingEstimate, other: GroundingEstimate, which: str) -> Interval | None:
-    first, second = getattr(one, which), getattr(other, which)
-    if first is None or second is None:
-        return None
-    low, high = difference_interval(one.value, first, other.value, second)
-    return max(low, -100.0), min(high, 100.0)
+def rate_difference(one: GroundingEstimate, other: GroundingEstimate) -> GroundingEstimate:
+    """Return one rate less another of other episodes, in percent, with `difference_interval`."""
+
+    def interval(first: Interval | None, second: Interval | None) -> Interval | None:
+        if first is None or second is None:
+            return None
+        low, high = difference_interval(one.value, first, other.value, second)
+        return max(low, -100.0), min(high, 100.0)
+
+    of_tasks = interval(one.tasks_interval, other.tasks_interval)
+    return GroundingEstimate(one.value - other.value, interval(one.interval, other.interval), of_tasks)
 
 
 def cell_correlation(cells: Sequence[tuple[float, float]]) -> CellCorrelation | None:

@@ -428,6 +428,8 @@ class ModelResults:
         failures: failures under any rewording, without probes; None without paths.
         listening: overall and by probe; None without probes.
         left_out: notes on records that are not in the numbers.
+        left_out_of_types: the same of the failure types alone.
+        left_out_of_listening: the same of the listening score alone.
         protocol: paper or upstream's code, if the suite has both; otherwise empty.
         rate: success under paraphrases; None without any.
     """
@@ -444,9 +446,16 @@ class ModelResults:
     failures: FailureTypeSummary | None
     listening: tuple[Listening, Mapping[Probe, Listening]] | None
     left_out: tuple[str, ...]
+    left_out_of_types: tuple[str, ...] = ()
+    left_out_of_listening: tuple[str, ...] = ()
     protocol: str = ""
     rate: SuccessRate | None = None
     of_list: tuple[GroundingEstimate, GroundingEstimate | None] | None = None
+
+    @property
+    def all_left_out(self) -> tuple[str, ...]:
+        """All notes on records that are not in the numbers."""
+        return (*self.left_out, *self.left_out_of_types, *self.left_out_of_listening)
 
 
 @dataclass(frozen=True)

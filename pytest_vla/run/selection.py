@@ -27,6 +27,7 @@ from pytest_vla.plan.manifests import (
 )
 from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
 from pytest_vla.plan.task import Task, check_unvaried
+from pytest_vla.reports.text import first_few
 from pytest_vla.run import suite_items
 from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
@@ -179,7 +180,7 @@ def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
     for reason, names in kinds.items():
         first, *others = tasks[reason]
         more = f" and {len(others)} more" if others else ""
-        yield f"left out: {', '.join(names)} of {first}{more}: {reason}"
+        yield f"left out: {first_few([*names], 8)} of {first}{more}: {reason}"
 
 
 def _stratum(case: Case, varied: Mapping[str, Task]) -> SamplingStratum:

@@ -32,6 +32,11 @@ def counted(number: int, noun: str) -> str:
 _COMMAND = re.compile(r"^(\s*:):|(#)#(?=\w*\[)")
 
 
+def digest_text(digest: str | None) -> str:
+    """Return the beginning of a digest, which is enough to tell two apart, or that there is none."""
+    return "of unknown content" if digest is None else digest[:12]
+
+
 def visible(text: str) -> str:
     """Return a text in one line, with ``?`` for each character that a terminal or a log would obey or cannot write."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

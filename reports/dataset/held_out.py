@@ -45,8 +45,8 @@ def held_out_keys(text: str, results: Path, data: Path | None) -> Keys:
 def keys_of(record: Record, task: Task) -> Iterator[str]:
     """Yield what identifies an episode's case, whatever suite lists it and whatever draws the episode had.
 
-    Two cases are the same if they are of one task, and of one entry of a list, or one variation with equal parameters,
-    or one other text, or unvaried with one seed.
+    Two cases are the same if they are of one task, and of one entry of a list, or one variation with equal parameters
+    or one label and seed, or one other text, or unvaried with one seed.
     """
     about = record.variation
     yield from _keys(task, str(about.get("label", "")), about.get("parameters", {}), record.instruction, record.seed)
@@ -68,6 +68,8 @@ def _keys(task: Task, label: str, parameters: Any, instruction: str, seed: int) 
     if not label:
         yield _key(task, "seed", seed)
         return
+    # An episode may have drawn its variation again, as a thing was out of sight, and a list of ids does not tell so.
+    yield _key(task, "case", [label, seed])
     said = {name: value for name, value in parameters.items() if name not in _OF_MAKING}
     yield _key(task, "label", label) if task.varied or not said else _key(task, label.partition("-L")[0], said)
     if instruction != task.language:

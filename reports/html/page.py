@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.metrics.extra_metrics import by_origin
+from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.rates import (
     GIVEN,
     RateRow,
@@ -25,6 +26,7 @@ from pytest_vla.metrics.rates import (
     share_text,
     suites_of,
 )
+from pytest_vla.metrics.robustness import dimension_of
 from pytest_vla.metrics.selection import by_model, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import names_of
@@ -49,14 +51,14 @@ from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_text
 from pytest_vla.reports.sections import Named, notes_of, section_table
 from pytest_vla.reports.text import first_few
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, digest_text
 
 # The first screen of a page: what was run, the gate's verdict, success, what harms, what broke, and provenance.
 
 RATES_HEAD = ("suite", "episodes", "success", "rate", "bar", "95%, these tasks", "tasks like these", "not in the rate")
 _PROBE = "probe"
 _SIMULATOR = ("mujoco", "robosuite", "renderer")
-_NOT_VERSIONS = ("scene", "stand_ins")
+_NOT_VERSIONS = ("scene", "stand_ins", "compiled")
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
 def _summary(
     runs: Sequence[Run],
     counting: Mapping[str, Sequence[Record]],
-    is_varied: bool,
+    dimensions: Collection[str],
     models: Sequence[Mapping[str, Any]],
     gates: Sequence[GateTold],
 ) -> dict[str, PageBlock]:
@@ -105,7 +107,7 @@ def _summary(
             is_wide=True,
         )
     found["Success"] = _success_block(counting)
-    found["Largest loss"] = _harm_block(models, is_varied)
+    found["Largest loss"] = _harm_block(models, dimensions)
     found["Errors and invalid episodes"] = _broken_block(counting)
     found["Provenance"] = _provenance_block(counting)
     return found
@@ -182,7 +184,7 @@ def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRat
                 yield JudgedRate(model, suite, group, success_rate(suite, ended, unit_of), tuple(ended))
 
 
-def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlock:
+def _harm_block(models: Sequence[Mapping[str, Any]], dimensions: Collection[str]) -> PageBlock:
     told = []
     for model in models:
         harm = model.get("robustness", {}).get("most_harmful")
@@ -195,11 +197,13 @@ def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlo
     if told:
         return block_of(texts=tuple(told))
     how = "(--vla-vary=camera,light,robot --vla-twins=auto)"
-    if not is_varied:
+    if not dimensions:
         return block_of(texts=(f"Nothing was varied {how}.",))
-    varied = any("robustness" in model for model in models)
-    why = "there are no benign twins to compare with" if varied else "only the words were varied"
-    return block_of(texts=(f"Not known: {why} {how}.",))
+    if any("robustness" in model for model in models):
+        return block_of(texts=(f"Not known: there are no benign twins to compare with {how}.",))
+    if {*dimensions} == {LANGUAGE}:
+        return block_of(texts=(f"Not known: only the words were varied {how}.",))
+    return block_of(texts=("Not known: this page is without the section robustness (--section=robustness).",))
 
 
 def _suite(model: Mapping[str, Any]) -> str:
@@ -235,7 +239,7 @@ def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
 
 
 def _provenance(records: Sequence[Record]) -> Iterator[tuple[str, set[str]]]:
-    yield "policy", {f"{each.policy} {(each.policy_digest or 'of unknown content')[:12]}" for each in records}
+    yield "policy", {f"{each.policy} {digest_text(each.policy_digest)}" for each in records}
     yield "seeds", {_ranges({record.seed for record in records})} if records else set()
     yield "run seeds", {str(record.seeds["run"]) for record in records if "run" in record.seeds}
     budgets = {(record.suite, record.protocol["max_steps"]) for record in records if "max_steps" in record.protocol}
@@ -502,19 +506,24 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
+    requested, usual = (
+        [
+            PageSection(
+                f"section-{entry.name}",
+                section.title or entry.about[:1].upper() + entry.about[1:],
+                page_blocks(section.blocks()),
+            )
+            for entry, section in sections
+            if entry.on_request == is_requested
+        ]
+        for is_requested in (True, False)
+    )
     parts = [
         *_gate_sections(gates, records, wanted),
+        *requested,
         *filter(None, [comparison(records, wanted.command_of)]),
-    ]
-    if records:
-        parts.append(_tasks_section(counting))
-    parts += [
-        PageSection(
-            f"section-{entry.name}",
-            section.title or entry.about[:1].upper() + entry.about[1:],
-            page_blocks(section.blocks()),
-        )
-        for entry, section in sections
+        *([_tasks_section(counting)] if records else []),
+        *usual,
     ]
     twins = twin_places(records)
     media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
@@ -522,7 +531,9 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
     return Page(
         title=f"{names} on {suites}",
-        summary=_summary(runs, counting, any(each.variation for each in records), models["models"], gates),
+        summary=_summary(
+            runs, counting, {dimension_of(each) for each in records if each.variation}, models["models"], gates
+        ),
         sections=tuple(parts),
         episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),

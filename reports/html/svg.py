@@ -1,6 +1,7 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -291,7 +292,10 @@ _Panel = tuple[float, Markup]
 
 def figure_drawing(figure: PaperFigure) -> Markup:
     """Draw a figure of a paper; its numbers stand in the table beside it."""
-    inside, height = TEXT.format(kind="title", x=8, y=16, anchor="start", text=figure.title), 22.0
+    inside, height = Markup(), 6.0
+    for line in textwrap.wrap(figure.title, int(_FIGURE_WIDTH / 7.5)):
+        inside += TEXT.format(kind="title", x=8, y=height + 10, anchor="start", text=line)
+        height += 16
     told = []
     for name, rows in figure.panels.items():
         tall, drawn = _PANELS[figure.kind](figure, rows)
@@ -335,8 +339,8 @@ def _grid_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
             fill, ink = _shades((value - low) / ((high - low) or 1))
             x, title = left + wide * place, _TITLE.format(f"{row.name}, {figure.columns[place]}: {value:.4g}")
             inside += _RECT.format(x=x, y=y, width=wide - 1, height=tall - 1, fill=fill, inside=title)
-            text = '<text x="{:.1f}" y="{:.1f}" text-anchor="middle" style="fill:{}">{:.3g}</text>'
-            inside += Markup(text).format(x + wide / 2, y + 15, ink, value)
+            text = '<text x="{:.1f}" y="{:.1f}" text-anchor="middle" style="fill:{}">{}</text>'
+            inside += Markup(text).format(x + wide / 2, y + 15, ink, format(value, figure.form))
     return _PANEL_TOP + 6 + tall * len(rows) + _PANEL_END, inside
 
 
@@ -360,7 +364,7 @@ def _bars_panel(figure: PaperFigure, rows: Sequence[FigureRow]) -> _Panel:
                 if ends:
                     inside += LINE.format(kind="axis", x1=ends[0], y1=y + 5.5, x2=ends[1], y2=y + 5.5)
                 beside = max([end, *ends]) + 4
-                inside += TEXT.format(kind="tick", x=beside, y=y + 9.5, anchor="start", text=f"{value:.3g}")
+                inside += TEXT.format(kind="tick", x=beside, y=y + 9.5, anchor="start", text=format(value, figure.form))
             y += thick
         y += 7
     inside += LINE.format(kind="axis", x1=x_of(0), y1=_PANEL_TOP + 2, x2=x_of(0), y2=y)

@@ -50,7 +50,7 @@ class OwnText:
         text: the paraphrase.
         types: its object type and its action type.
         by_rule: whether one of them was found by `object_type` or `action_type`, as the file has none.
-        answers: of the raters, by column; empty if the file is no sheet.
+        answers: of the raters, by column, None where a cell is empty; no column if the file is no sheet.
     """
 
     line: int
@@ -59,7 +59,7 @@ class OwnText:
     text: str
     types: tuple[str, str]
     by_rule: bool
-    answers: Mapping[str, bool]
+    answers: Mapping[str, bool | None]
 
 
 # The types of a text, as far as words show them. On LIBERO-Para's 4,092 texts the rules give 1,850 object types, 92% of
@@ -205,13 +205,13 @@ def _types(row: Mapping[str, str], original: str, text: str, place: str) -> tupl
     return types, not all(given.values())
 
 
-def _answers(row: Mapping[str, str], place: str) -> dict[str, bool]:
-    found = {}
-    for name in ANSWERS:
-        if given := row.get(name, "").strip().lower():
-            if given not in _YES_OR_NO:
-                raise VlaError(f"{place}: {name} is {given[:20]!r}, expected yes or no")
-            found[name] = _YES_OR_NO[given]
+def _answers(row: Mapping[str, str], place: str) -> dict[str, bool | None]:
+    found: dict[str, bool | None] = {}
+    for name in ANSWERS if any(each in row for each in ANSWERS) else ():
+        given = row.get(name, "").strip().lower()
+        if given and given not in _YES_OR_NO:
+            raise VlaError(f"{place}: {name} is {given[:20]!r}, expected yes or no")
+        found[name] = _YES_OR_NO[given] if given else None
     return found
 
 
@@ -233,19 +233,21 @@ def sheet_text(texts: Sequence[OwnText], is_rated: bool = False) -> str:
     return stream.getvalue()
 
 
-def agreement_lines(texts: Sequence[OwnText]) -> Iterator[str]:
+def agreement_lines(file: Path, texts: Sequence[OwnText]) -> Iterator[str]:
     """Yield a line for each question: how often both raters say yes, agree, and Gwet's AC1.
 
     Raises:
-        VlaError: an answer is missing; names the first lines.
+        VlaError: an answer is missing; names the first line, its empty columns, and how many other lines have some.
     """
-    if missing := [each.line for each in texts if len(each.answers) < len(ANSWERS)]:
+    if missing := {each.line: names for each in texts if (names := [n for n in ANSWERS if each.answers[n] is None])}:
+        line, names = next(iter(missing.items()))
         raise VlaError(
-            f"{counted(len(missing), 'text')} of {len(texts)} without an answer of both raters, such as on line "
-            f"{', '.join(map(str, missing[:5]))}. Fill in {', '.join(ANSWERS)} with yes or no"
+            f"{file}:{line}: no answer in {', '.join(names)}. {counted(len(missing), 'text')} of {len(texts)} "
+            f"{'lacks' if len(missing) == 1 else 'lack'} answers of the raters. Fill in yes or no in the columns "
+            f"{', '.join(ANSWERS)} of each line, then run the command again. Nothing was written"
         )
     for question, about in QUESTIONS.items():
-        pairs = [(each.answers[f"{question}_1"], each.answers[f"{question}_2"]) for each in texts]
+        pairs = [(bool(each.answers[f"{question}_1"]), bool(each.answers[f"{question}_2"])) for each in texts]
         same = sum(one == other for one, other in pairs) / len(pairs)
         both = sum(one and other for one, other in pairs)
         yield (
@@ -280,11 +282,11 @@ def run(options: argparse.Namespace) -> None:
     is_rated = any(each.answers for each in texts)
     kept = [each for each in texts if all(each.answers.values())] if is_rated else texts
     if is_rated:
-        print("\n".join(agreement_lines(texts)))
+        print("\n".join(agreement_lines(options.file, texts)))
     cells = len({each.types for each in kept})
     by_rule = sum(each.by_rule for each in kept)
     output = options.output or options.file.with_name(f"{options.file.stem}-{'verified' if is_rated else 'sheet'}.csv")
-    if not is_rated and output.is_file() and any(each.answers for each in read_texts(output)):
+    if not is_rated and output.is_file() and any({*each.answers.values()} - {None} for each in read_texts(output)):
         raise VlaError(f"{output} has answers of raters, which would be lost. Name another sheet with -o FILE")
     with whole_file(output) as stream:
         stream.write(sheet_text(kept, is_rated).encode())

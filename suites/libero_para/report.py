@@ -19,7 +19,15 @@ from pytest_vla.language.published import (
     numbered_tasks,
 )
 from pytest_vla.metrics.failure_types import THRESHOLDS
-from pytest_vla.metrics.language import CellCorrelation, Paraphrases, cell_correlation, sweep_slope, types_of
+from pytest_vla.metrics.language import (
+    CellCorrelation,
+    Paraphrases,
+    cell_correlation,
+    rate_difference,
+    sweep_slope,
+    types_of,
+)
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.language_paths import FailureTypeSummary, ModelResults
 from pytest_vla.metrics.pride import (
     ACTION_TYPES,
@@ -30,14 +38,13 @@ from pytest_vla.metrics.pride import (
     grouped,
     pride_table,
 )
-from pytest_vla.metrics.rates import percent
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import given_folders
-from pytest_vla.reports.blocks import Cell, rate_cell
+from pytest_vla.reports.blocks import rate_cell
 from pytest_vla.reports.language import make_report
 from pytest_vla.reports.loaded import Loaded, gpu_hours
-from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
+from pytest_vla.reports.papers import Check, Note, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.reports.text import first_few
 from pytest_vla.suites.libero_para.variations import (
     ParaEpisode,
@@ -61,13 +68,13 @@ TypePair = tuple[str, str]
 """An object type and an action type."""
 
 
-def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[Note]]:
     """Return tables and figures of the records' models, and notes; the failure types are by the paper's tau."""
     csv = csv_of(options.data)
     report = make_report(loaded, options.alpha, csv, options.backend, options.failure_algorithm, "paper")
     goal = _goal_rates(loaded)
     tables: dict[str, list[Row]] = defaultdict(list)
-    left_out = []
+    left_out: list[Note] = []
     models = [each for each in (report.models if report is not None else ()) if each.suite == SUITE]
     found = {each.model: each.paraphrases for each in models if each.paraphrases is not None}
     tables["fig6"], more = _average_grid(found)
@@ -80,9 +87,8 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
         if each.paraphrases is None:
             continue
         # Nothing here is about whether a policy listens.
-        for text in each.left_out:
-            about = _TYPE_TABLES if text.startswith(("failure types", "fastdtw")) else ""
-            left_out += [f"{about}{each.model}: {text}"] * (not text.startswith("listening score"))
+        left_out += [Note(text, each.model) for text in each.left_out]
+        left_out += [Note(text, each.model, _TYPE_TABLES) for text in each.left_out_of_types]
         whole = each.paraphrases.overall
         tables["2"].append(_drop(each, goal.get(each.model) or each.benign))
         tables["3"].append((each.model, whole.sr, whole.pride, whole.overestimation))
@@ -95,10 +101,11 @@ def own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequenc
                 tables["16"].append((each.model, *(one.near for one in levels), *(one.far for one in levels)))
             tables["fig19"] += _types_by_cell(each.model, each.failures, loaded)
             if each.failures.undefined.value:
-                left_out.append(
-                    f"{_TYPE_TABLES}{each.model}: {each.failures.undefined.value:.1f}% of episodes are failures "
-                    "without a type, as their tasks have too few successes to compare with"
+                text = (
+                    f"{each.failures.undefined.value:.1f}% of episodes are failures without a type, as their tasks "
+                    "have too few successes to compare with"
                 )
+                left_out.append(Note(text, each.model, _TYPE_TABLES))
     return tables, left_out
 
 
@@ -110,7 +117,7 @@ _DISTANCES: Mapping[str, Callable[[Paraphrases, TypePair], float]] = {
 """What each grid of distances shows of a cell: PD, 1 - S_T, 1 - S_K."""
 
 
-_TYPE_TABLES = "Table 4, Table 16, Fig. 19: "
+_TYPE_TABLES = ("4", "16", "fig19")
 """What notes on failure types are about."""
 
 
@@ -125,7 +132,7 @@ def _figure_rows(model: str, found: Paraphrases) -> Iterator[tuple[str, Row]]:
             yield "fig16.points", (model, *kinds, cell.pd.value, cell.sr.value)
 
 
-def _average_grid(models: Mapping[str, Paraphrases]) -> tuple[list[Row], list[str]]:
+def _average_grid(models: Mapping[str, Paraphrases]) -> tuple[list[Row], list[Note]]:
     """Return the success of each cell, averaged over the models that have it, and a note on cells that some lack."""
     rates: dict[TypePair, list[float]] = {}
     for found in models.values():
@@ -134,10 +141,9 @@ def _average_grid(models: Mapping[str, Paraphrases]) -> tuple[list[Row], list[st
     if not rates:
         return [], []
     few = sum(len(some) < len(models) for some in rates.values())
-    notes = [f"Fig. 6: {counted(few, 'cell')} averaged over a part of the models only, as others have no episode there"]
-    return _grid(f"mean of {counted(len(models), 'model')}", {cell: fmean(some) for cell, some in rates.items()}), (
-        notes * bool(few)
-    )
+    text = f"{counted(few, 'cell')} averaged over a part of the models only, as others have no episode there"
+    grid = _grid(f"mean of {counted(len(models), 'model')}", {cell: fmean(some) for cell, some in rates.items()})
+    return grid, [Note(text, tables=("fig6",))] * bool(few)
 
 
 def _distance_grids(models: Mapping[str, Paraphrases], of: Callable[[Paraphrases, TypePair], float]) -> list[Row]:
@@ -174,7 +180,7 @@ def _types_by_cell(model: str, failures: FailureTypeSummary, loaded: Loaded) -> 
                 yield model, axis, kind, some["SR"] / whole, *known, share
 
 
-def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
+def _hours(loaded: Loaded) -> tuple[list[Row], list[Note]]:
     """Return the GPU hours of each model's episodes, and a note on those of whom they are not known."""
     rows: list[Row] = []
     unknown = []
@@ -186,7 +192,7 @@ def _hours(loaded: Loaded) -> tuple[list[Row], list[str]]:
             else:
                 rows.append((model, len(some), hours))
     why = "no GPU hours, as the run's --vla-device names no device, or a server or a log has the policy"
-    return rows, [f"Table 11: {model}: {why}" for model in unknown]
+    return rows, [Note(why, model, ("11",)) for model in unknown]
 
 
 def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
@@ -200,10 +206,10 @@ def _goal_rates(loaded: Loaded) -> dict[str, SuccessRate]:
 
 
 def _drop(model: ModelResults, benign: SuccessRate | None) -> Row:
-    before, after = None if benign is None else percent(benign.rate), percent(model.rate.rate if model.rate else None)
-    drop = None if before is None or after is None else after - before
-    goal: Cell = None if benign is None else rate_cell(benign)
-    return model.model, goal, None if model.rate is None else rate_cell(model.rate), drop
+    before, after = (None if rate is None else rate_cell(rate) for rate in (benign, model.rate))
+    if not isinstance(before, GroundingEstimate) or not isinstance(after, GroundingEstimate):
+        return model.model, before, after
+    return model.model, before, after, rate_difference(after, before)
 
 
 def _types(model: str, failures: FailureTypeSummary) -> Row:

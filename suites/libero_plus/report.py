@@ -41,7 +41,7 @@ from pytest_vla.reports.json_schema import (
     row,
 )
 from pytest_vla.reports.loaded import Loaded, unfinished_of
-from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
+from pytest_vla.reports.papers import Check, Note, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.reports.robustness import NOT_A_DOSE
 from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_plus.names import (
@@ -531,24 +531,24 @@ def _section_unavailable(suites: Iterable[str], protocol: str, data: Path | None
 # The paper's tables of one's own models, and its printed numbers recomputed.
 
 
-def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+def _own_rows(loaded: Loaded, options: argparse.Namespace) -> tuple[Rows, Sequence[Note]]:
     """Return the tables and figures of the records' models, and notes.
 
     A row of Table 10 is of all episodes that were run; its total is that of the whole list if it was run whole, or as
     if it had been, see `Weighted`.
     """
     tables: dict[str, list[Row]] = {name: [] for name in ("6", "7", "8", "10", "10-weights", "fig9", "fig10")}
-    left_out = []
+    left_out: list[Note] = []
     weights = _printed_weights()
     for rates in plus_rates(loaded.records):
         model = _named(rates.model, rates.protocol)
-        left_out += [f"{model}: {text}" for text in rates.left_out]
+        left_out += [Note(text, model) for text in rates.left_out]
         weighted = rates.of_list[TOTAL]
         total: Cell = rate_cell(rates.total) if rates.is_whole else None
         if total is None and weighted is not None:
             total = GroundingEstimate(100 * weighted.rate, percents(weighted.interval))
         if total is None:
-            left_out.append(f"Table 10: {model}: no total, as only a part of the list was run")
+            left_out.append(Note("no total, as only a part of the list was run", model, ("10",)))
         for suite in dict.fromkeys(suite for _, suite in rates.suites):
             of_suite = [rates.suites.get((name, suite)) for name in DIMENSIONS]
             numbers = [0 if rate is None else rate.counted for rate in of_suite]
@@ -667,7 +667,7 @@ def _action_rows(loaded: Loaded, models: Entries) -> Iterator[Row]:
             yield from ((dimension, model, name, *row) for name, row in zip(_COMPONENTS, shares.tolist(), strict=True))
 
 
-def difficulty_rows(models: Entries, protocol: str = "") -> tuple[dict[str, list[Row]], list[str]]:
+def difficulty_rows(models: Entries, protocol: str = "") -> tuple[dict[str, list[Row]], list[Note]]:
     """Return difficulty by dimension and by entry, ability by model, and notes; nothing for a single model.
 
     Args:
@@ -720,7 +720,10 @@ def difficulty_rows(models: Entries, protocol: str = "") -> tuple[dict[str, list
         (model, ran[model], _with_error(*one.abilities[model]), second_of.get(model)) for model in names
     ]
     lacking = sum(row[3] is None for row in items)
-    note = f"difficulty: {lacking} of {len(items)} entries were not run by all {len(names)} models, and have no level"
+    note = Note(
+        f"{lacking} of {len(items)} entries were not run by all {len(names)} models, and have no level",
+        tables=("difficulty", "entries"),
+    )
     return {"difficulty": by_dimension, "ability": abilities, "entries": items}, [note] * bool(lacking)
 
 

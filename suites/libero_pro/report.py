@@ -34,7 +34,7 @@ from pytest_vla.reports.json_schema import (
     row as json_row,
 )
 from pytest_vla.reports.loaded import Loaded, path_loader, unfinished_of, unread_lines
-from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Rows, printed
+from pytest_vla.reports.papers import Check, Note, Paper, PublishedPaper, Rows, printed
 from pytest_vla.reports.papers import Row as PaperRow
 from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_pro.choices import BOTH, SECOND
@@ -431,13 +431,13 @@ def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
 # The paper's tables of one's own models, and its printed numbers recomputed.
 
 
-def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[Note]]:
     """Return the tables and figures of the records' models, the mean over Tables 2 to 5's columns, and notes."""
     tables: dict[str, list[PaperRow]] = {"2-5": [], "leaderboard": [], "fig6": [], "fig6-map": [], "fig7": []}
-    left_out: list[str] = []
+    left_out: list[Note] = []
     for each in make_pro(loaded):
         model = each.table.model
-        left_out += [f"{model}: {text}" for text in each.left_out]
+        left_out += [Note(text, model) for text in each.left_out]
         listed = [row for row in each.table.suites if row.name in _SUITES]
         known = [rate for row in listed for name in COLUMNS if (rate := row.rates[name]) and rate.counted]
         for row in each.table.suites:
@@ -466,18 +466,21 @@ CHANGES: Mapping[str, tuple[tuple[str, str], ...]] = {
 """The changes of Figures 1 and 2, and the dimension and kind of each."""
 
 
+_PATH_FIGURES = ("fig1", "fig2")
+
+
 def _change_of(record: Record) -> str | None:
     here = dimension_of(record), _kind(record)
     return next((name for name, which in CHANGES.items() if here in which), None)
 
 
-def _path_rows(loaded: Loaded) -> tuple[dict[str, list[PaperRow]], list[str]]:
+def _path_rows(loaded: Loaded) -> tuple[dict[str, list[PaperRow]], list[Note]]:
     """Return the rows of Figures 1 and 2, by change and model, and notes."""
     paths, troubles = path_loader(loaded)
     rows: list[tuple[str, PaperRow, PaperRow]] = []
-    left_out: list[str] = []
+    left_out: list[Note] = []
     for model, (changes, why) in looked_by_change(loaded.records, paths, _change_of).items():
-        left_out += [f"{model}: {text}" for text in why]
+        left_out += [Note(text, model, _PATH_FIGURES) for text in why]
         for each in changes:
             begun = (each.probe, model, each.pairs)
             apart = _times(100, each.apart), None if each.usual is None else 100 * each.usual
@@ -489,7 +492,7 @@ def _path_rows(loaded: Loaded) -> tuple[dict[str, list[PaperRow]], list[str]]:
             "fig1": [path for _, path, _ in rows if path[3] is not None],
             "fig2": [success for _, _, success in rows],
         },
-        left_out + list(unread_lines(troubles)),
+        left_out + [Note(text, tables=_PATH_FIGURES) for text in unread_lines(troubles)],
     )
 
 

@@ -263,7 +263,8 @@ def draw_place(draw: Draw) -> Params:
     problem = problem_of(draw.task)
     name, (x, y) = movable(problem), (int(each.replace("m", "-")) / 10 for each in draw.part.split("_"))
     if why := crowded(displaced(problem, name, x, y), name, roots_of(draw.task)):
-        raise VlaError(f"{name} cannot be displaced by ({x:+}, {y:+}) m: {why}")
+        # The label names the place: one reason for all places of a task is told once.
+        raise VlaError(f"{name} cannot be moved there: {why}")
     return {"source": OURS, "object": name, "displacement": [x, y]}
 
 

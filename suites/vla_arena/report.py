@@ -12,7 +12,7 @@ from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.papers import Check, Paper, PublishedPaper, Row, Rows, printed
+from pytest_vla.reports.papers import Check, Note, Paper, PublishedPaper, Row, Rows, printed
 from pytest_vla.util.text import counted
 from pytest_vla.versions import installed_versions
 
@@ -59,7 +59,7 @@ class _SuiteResult:
         return tuple(map(_scaled, self.raw)) if self.suite == HAZARD else self.raw
 
 
-def _results(loaded: Loaded) -> tuple[list[_SuiteResult], list[str]]:
+def _results(loaded: Loaded) -> tuple[list[_SuiteResult], list[Note]]:
     """Return what each model's episodes show by suite, and notes on what is not in it."""
     costs = {
         (model.model, row.suite, row.level): row.costs.get("upstream")
@@ -68,23 +68,24 @@ def _results(loaded: Loaded) -> tuple[list[_SuiteResult], list[str]]:
         if row.group in ("", "benign")
     }
     found: list[_SuiteResult] = []
-    left_out: list[str] = []
+    left_out: list[Note] = []
     for (model, suite), some in by_model(loaded.records).items():
         if suite.startswith(PREFIX):
             selected = that_count(some)
-            left_out += [f"{model}, {suite}: {text}" for text in selected.left_out]
+            left_out += [Note(f"{suite}: {text}", model) for text in selected.left_out]
             benign = [record for record in selected.records if not record.variation]
             rates = tuple(success_rate(n, [r for r in benign if r.task_level == n], unit_of) for n in LEVELS)
             if any(each.rate is not None for each in rates):
                 tasks = {task.key for task in load_suite(suite).tasks} if suite in suite_names() else set()
                 if absent := tasks - {record.task_key for record in benign}:
-                    left_out.append(f"{model}, {suite}: {len(absent)} of {counted(len(tasks), 'task')} did not run")
+                    text = f"{suite}: {len(absent)} of {counted(len(tasks), 'task')} did not run"
+                    left_out.append(Note(text, model))
                 raw = tuple(costs.get((model, suite, level)) for level in LEVELS)
                 found.append(_SuiteResult(model, suite.removeprefix(PREFIX), rates, raw))
     return found, left_out
 
 
-def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str]]:
+def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[Note]]:
     """Return Table 1 of the records' models, by the tasks as they are, and notes. Costs are by the code's rules."""
     found, left_out = _results(loaded)
     rows: list[Row] = []
@@ -95,7 +96,7 @@ def _own_rows(loaded: Loaded, _: argparse.Namespace) -> tuple[Rows, Sequence[str
     return {"1": rows}, left_out
 
 
-def _leaderboard(loaded: Loaded) -> tuple[Mapping[str, Any], Sequence[str]]:
+def _leaderboard(loaded: Loaded) -> tuple[Mapping[str, Any], Sequence[Note]]:
     """Return what the leaderboard's repository keeps of each model, by model, and notes on what is not in it.
 
     Its form is what `scripts/validate-results.js` of vla-arena/vla-arena.github.io accepts: three levels of each suite,
@@ -113,7 +114,8 @@ def _leaderboard(loaded: Loaded) -> tuple[Mapping[str, Any], Sequence[str]]:
         missing = [level for level, value in pairs if value is None]
         if missing:
             levels = ", ".join(dict.fromkeys(missing))
-            left_out.append(f"{each.model}, {each.suite}: left out, as it has no success rate or cost of {levels}")
+            text = f"{each.suite}: left out, as it has no success rate or cost of {levels}"
+            left_out.append(Note(text, each.model))
             continue
         task = {
             "name": each.suite.title().replace("_", ""),
@@ -126,7 +128,7 @@ def _leaderboard(loaded: Loaded) -> tuple[Mapping[str, Any], Sequence[str]]:
         empty: dict[str, Any] = {"name": each.model, "size": UNKNOWN, "tasks": []}
         models.setdefault(each.model, empty)["tasks"].append(task)
     if models:
-        left_out.append(f'"size" is {UNKNOWN!r}: write your model\'s, such as "7B", before you send the file')
+        left_out.append(Note(f'"size" is {UNKNOWN!r}: write your model\'s, such as "7B", before you send the file'))
     return models, left_out
 
 

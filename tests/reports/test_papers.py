@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports import papers
 from pytest_vla.reports.blocks import Cell, MarkedNumber
 from pytest_vla.reports.loaded import Loaded, gpu_hours
-from pytest_vla.reports.papers import Check, PublishedTable, paper_named, published_paper, reproduce
+from pytest_vla.reports.papers import Check, Note, PublishedTable, paper_named, published_paper, reproduce
 from pytest_vla.suites.libero_para import report as para_report
 from pytest_vla.suites.libero_plus.report import dimension_counts
 from tests.support.data import golden
@@ -217,6 +218,12 @@ def test_libero_paras_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[0] for row in tables["2"]] == ["mine", "worse"]
     assert tables["2"][0][1:] == pytest.approx([100.0, 87.5, -12.5])
     assert tables["2"][1][1:] == pytest.approx([100.0, 62.5, -37.5])
+    report("--format=json", "--paper=libero-para", "--backend=template", "--table=2")
+    (table,) = json.loads(capsys.readouterr().out)["paper"]["tables"]
+    before, after, drop = next(row["intervals"][1:] for row in table["rows"] if row["cells"][0] == "worse")
+    # Newcombe's, of independent rates.
+    reach = math.hypot(62.5 - after[0], before[1] - 100), math.hypot(after[1] - 62.5, 100 - before[0])
+    assert drop == pytest.approx([-37.5 - reach[0], -37.5 + reach[1]])
     for model, rate, near, far, share in tables["4"]:
         assert rate == {"mine": 87.5, "worse": 62.5}[model]
         assert near + far + rate == pytest.approx(100)
@@ -502,6 +509,12 @@ def test_notes_are_told_once_and_where_they_belong(capsys: pytest.CaptureFixture
     assert {*told["3"]} == {*told["None"]} - {*about}
 
 
+def test_a_note_is_about_the_tables_that_it_names_and_not_those_that_its_text_names() -> None:
+    known = {name: PublishedTable(name) for name in ("3", "4")}
+    given = [Note("a", "one", ("4",)), Note("a", "two", ("4",)), Note("Table 3: b", "one"), Note("c", tables=("3",))]
+    assert list(papers._note_texts(given, [known["4"]], known)) == ["Table 4: one, two: a", "one: Table 3: b"]
+
+
 def test_another_step_budget_and_the_number_of_episodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     for policy, most in (("one", 300), ("two", 40)):
         write(
@@ -535,6 +548,7 @@ def test_a_figure_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     files = {file.stem: ElementTree.parse(file).getroot() for file in Path("figures").iterdir()}
     assert files.keys() == {f"libero-para-fig{number}" for number in (5, 6, 7, 10, 11, 13, 16)}
     texts = {name: "".join(root.itertext()) for name, root in files.items()}
+    assert "100.0" in texts["libero-para-fig6"], "as the table's numbers"
     assert all("var(--" not in text for text in texts.values()), "colours of their own"
     assert "one (own)" in texts["libero-para-fig7"]
     assert "Xiaomi-Robotics-0" in texts["libero-para-fig7"]
@@ -604,6 +618,23 @@ def test_any_number_of_models_in_every_format(capsys: pytest.CaptureFixture[str]
     report(*words, "-o", "page.html")
     page = Path("page.html").read_text()
     assert all(policy in page for policy in ("one", "two", "three", "pi05", "Table 3. "))
+    places = [page.index(f'id="{name}-title"') for name in ("section-paper", "comparison", "tasks")]
+    assert places == sorted(places), "what was asked for is first"
+    assert "only the words were varied" in page
+    write([record("pro.swap", 0, "success")], run="pro")
+    report("pro", "--paper=libero-pro", "-o", "page.html")
+    assert "only the words were varied" not in Path("page.html").read_text()
+
+
+def test_lines_are_as_wide_as_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write(stove("one"))
+    words = ("--paper=libero-para", "--backend=template", "--intervals")
+    for columns in (72, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        report(*words)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+    report(*words, "-o", "report.txt")
+    assert max(map(len, Path("report.txt").read_text().splitlines())) > 80, "a file is for any terminal"
 
 
 @pytest.mark.parametrize(
@@ -628,6 +659,18 @@ def test_what_there_is_not_is_said(arguments: list[str], error: str) -> None:
     with pytest.raises(VlaError) as raised:
         report("--backend=template", *arguments)
     assert error in str(raised.value)
+
+
+def test_other_runs_that_have_a_papers_episodes_are_named() -> None:
+    write(stove("one"), run="para")
+    write(model_that_touches(), run="arena")
+    write([record("", 0, "success")], run="benign")
+    with pytest.raises(VlaError, match=r"Try `pytest-vla report para --paper=libero-para --table=3`") as raised:
+        report("benign", "--backend=template", "--paper=libero-para", "--table=3")
+    assert "1 other run beside" in str(raised.value)
+    with pytest.raises(VlaError) as raised:
+        report("arena", "--paper=libero-pro")
+    assert "other run" not in str(raised.value), "a benign run has nothing for tables of variations"
 
 
 def test_tables_that_cannot_be_made_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

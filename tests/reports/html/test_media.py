@@ -4,6 +4,7 @@ import argparse
 import base64
 import dataclasses
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,9 @@ def test_a_damaged_trajectory_is_said(drawn: None) -> None:
     assert "1 episode without paths" in Path("report.html").read_text()
 
 
-def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_of_where_a_policy_looks_are_of_those_that_failed(
+    drawn: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     episodes(["success", "failure", "failure"])
     asked = []
 
@@ -142,6 +145,12 @@ def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monk
     (told_of,) = media[1]["looks"]
     assert (told_of["camera"], told_of["floor"], told_of["changes"][2][2]) == ("agentview", 0.0, 0.333)
     assert told == ["1 episode without occlusion map: policy-raised: it is broken"]
+    report("--format=json", "--occlusion=failed", "--section=occlusion", "--vla-model=random")
+    (one,) = json.loads(capsys.readouterr().out)["occlusion"]["maps"]
+    assert (one["camera"], one["floor"]) == ("agentview", 0.0)
+    assert one["changes"][2] == [0, 0, 0.333, 0, 0, 0, 0, 0]
+    report("--format=csv", "--occlusion=failed", "--section=occlusion", "--vla-model=random")
+    assert f"{one['case']},agentview,3,0.0,0.0,0.0,0.333,0.0" in capsys.readouterr().out
 
 
 def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,22 @@ def test_answers_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         read_texts(sheet)
     sheet.write_text(sheet.read_text().replace("perhaps", ""))
     assert main(["own-texts", str(sheet)]) == 1
-    assert "1 text of 4 without an answer of both raters, such as on line 4" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{sheet}:4: no answer in right_cell_2. 1 text of 4 lacks answers" in said
+
+
+def test_a_sheet_that_nobody_filled_in_is_named_and_nothing_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["own-texts", str(texts(tmp_path))])
+    before = {*tmp_path.iterdir()}
+    sheet = tmp_path / "texts-sheet.csv"
+    capsys.readouterr()
+    assert main(["own-texts", str(sheet)]) == 1
+    said = capsys.readouterr()
+    assert f"{sheet}:2: no answer in same_task_1, right_cell_1, same_task_2, right_cell_2. 4 texts of 4" in said.err
+    assert said.out == ""
+    assert {*tmp_path.iterdir()} == before
 
 
 def test_answers_of_raters_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
