@@ -112,10 +112,11 @@ class WorldPool:
             if str(error) not in self._told:
                 warn(f"{error}; its episodes are kept")
             self._told.add(str(error))
-        # A world and its meters refer to each other. Python collects such circles by the number of objects, which are
-        # few, and not by the 100 MB that they hold: a run of many scenes would fill the memory.
-        del world
-        gc.collect()
+        if hasattr(world, "meter"):
+            # A world and its meters refer to each other. Python collects such circles by the number of objects, which
+            # are few, and not by the 100 MB that they hold: a run of many scenes would fill the memory.
+            del world
+            gc.collect()
 
 
 # Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
