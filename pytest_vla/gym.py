@@ -7,6 +7,7 @@ corrected by ``scene=``.
 
 import importlib
 import importlib.metadata
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import OUT_OF_RANGE, UNSCALED
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene, Protocol, Task
 from pytest_vla.sim.own_models import (
@@ -49,8 +51,8 @@ MakeEnv = Callable[..., Any]
 """Makes an environment with gymnasium's interface; called with the suite's and the task's options, and with
 ``render_mode="rgb_array"`` if pictures are rendered."""
 
-Hold = Callable[["NDArray[np.float64] | None"], "NDArray[np.float64]"]
-"""From the last action, or None before the first, to the one that keeps everything where it is."""
+Hold = Callable[[Any, "NDArray[np.float64] | None"], "NDArray[np.float64]"]
+"""From the environment and the last action, or None before the first, to the one that keeps everything where it is."""
 
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
@@ -89,6 +91,7 @@ class GymSpaces:
         max_steps: the environment's own limit of an episode, or None.
         control_freq: its steps per second, or None.
         scene: the parts of its MuJoCo model, or None if it has none or is not to be varied.
+        action_bounds: the usual range of each number of an action, for `UNSCALED` ones.
     """
 
     action_size: int
@@ -97,6 +100,7 @@ class GymSpaces:
     max_steps: int | None = None
     control_freq: int | None = None
     scene: MujocoScene | None = None
+    action_bounds: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Environment:
     success: Success
     cameras: tuple[tuple[str, str], ...]
     state: tuple[str, ...]
-    action: ActionMap | None
+    action: ActionMap | str | None
     seeded: bool = True
     observe: Observe | None = None
     expert: Callable[[Any], Any] | None = None
@@ -144,7 +148,7 @@ def suite(
     success: Success = "is_success",
     cameras: Mapping[str, str] | Sequence[str] | None = None,
     state: Sequence[str] = (),
-    action: ActionMap | None = None,
+    action: ActionMap | str | None = None,
     packages: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
     title: str = "",
@@ -165,8 +169,8 @@ def suite(
     The environment is made once, to read its spaces, and reset twice with one seed: what it shows has to be equal.
 
     Seed s of a task is ``env.reset(seed=s)``. An action has the environment's size; -1 and 1 of each number are its
-    lower and upper bound. An observation has the environment's vectors by name, all of them concatenated as ``state``,
-    and a picture for each camera. An episode ends when the environment ends it.
+    lower and upper bound, unless it is `UNSCALED`. An observation has the environment's vectors by name, all of them
+    concatenated as ``state``, and a picture for each camera. An episode ends when the environment ends it.
 
     Args:
         name: the suite's name, as in its entry.
@@ -180,7 +184,8 @@ def suite(
             rendered.
         state: the vectors that form ``state``, in this order; empty for all.
         action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
-            function, so that xdist's workers can import it.
+            function, so that xdist's workers can import it. `UNSCALED`: policies give the environment's own actions,
+            such as joint angles, which are not clipped.
         packages: modules to import first, so that they register the environment; records name their versions.
         options: names and values for ``gymnasium.make``.
         title: the suite's title; its name by default.
@@ -196,8 +201,8 @@ def suite(
             ``_get_obs``. Variations that change the state need it.
         expert: called with the environment, returns a session that does the task: called with observations, it returns
             actions. It is the policy ``expert``.
-        hold: called with the last action, or None, returns the action that keeps everything where it is, for
-            ``--vla-realtime``; by default zeros.
+        hold: called with the environment and the last action, or None, returns the action that keeps everything where
+            it is, for ``--vla-realtime``; by default zeros. `UNSCALED` actions need it.
         spaces: what the environment has, so that it is not made when the suite is loaded, nor checked.
         install: what ``pip`` installs so that `packages` can be imported, for the error if they cannot.
 
@@ -211,6 +216,8 @@ def suite(
     by_name = {key: each if isinstance(each, GymTask) else GymTask(each) for key, each in given.items()}
     if not all(key.isidentifier() for key in by_name):
         raise VlaError(f"suite {name}: tasks are named by letters, digits and _, as in {', '.join(by_name)}")
+    if isinstance(action, str) and action != UNSCALED:
+        raise VlaError(f"suite {name}: action is {action!r}, expected a function or gym.UNSCALED, {UNSCALED!r}")
     if cameras is not None and not isinstance(cameras, Mapping):
         cameras = dict.fromkeys(cameras, RENDER)
     listed = tuple((options or {}).items())
@@ -248,8 +255,9 @@ def suite(
         image_size=image_size or _IMAGE_SIZE,
         cameras=tuple(camera for camera, _ in sources),
         image_transform="none",
-        out_of_range="clip",
+        out_of_range=UNSCALED if action == UNSCALED else OUT_OF_RANGE[0],
         action_size=known.action_size,
+        action_bounds=known.action_bounds if action == UNSCALED else (),
         vectors=tuple({**vectors, "state": sum(vectors[each] for each in chosen)}.items()),
     )
     found = tuple(
@@ -288,7 +296,7 @@ class GymWorld:
         if made.expert is not None:
             self.expert = partial(made.expert, self._env)
         if made.hold is not None:
-            self.hold = made.hold
+            self.hold = partial(made.hold, self._env)
 
     def reset(self, case: Case) -> Mapping[str, Any]:
         """Begin the episode of the case's seed.
@@ -311,7 +319,7 @@ class GymWorld:
             EpisodeError: the episode is over, and its ``info`` never had the suite's success key; or MuJoCo's
                 simulation became unstable, which starts it anew without a word.
         """
-        taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
+        taken = _taken(action, self._made.action, self._env.action_space)
         began = 0.0 if self._mujoco is None else float(self._mujoco[1].time)
         self._observation, reward, terminated, truncated, info = self._env.step(taken)
         self._check_stable(began)
@@ -449,6 +457,7 @@ def _spaces(made: Environment, task: GymTask, scene: Mapping[str, Any]) -> GymSp
             model_scene(
                 env, made.title, scene, lambda: env.reset(seed=0, options=dict(task.reset) or None), made.observe
             ),
+            _bounds(action),
         )
     finally:
         env.close()
@@ -520,10 +529,23 @@ def _is_picture(value: Any) -> bool:
     return len(shape) == 3 and shape[2] == 3 and str(value.dtype) == "uint8"
 
 
-def _scaled(action: "NDArray[np.float64]", space: Any) -> Any:
-    """Scale an action from [-1, 1] to the bounds of a space; an unbounded number is not scaled."""
+def _bounds(space: Any) -> tuple[tuple[float, float], ...]:
+    """Return the bounds of each number; those of an unbounded one are -1 and 1."""
+    pairs = zip(space.low.tolist(), space.high.tolist(), strict=True)
+    return tuple((low, high) if math.isfinite(high - low) else (-1.0, 1.0) for low, high in pairs)
+
+
+def _taken(action: "NDArray[np.float64]", change: ActionMap | str | None, space: Any) -> Any:
+    """Return what an environment takes: scaled from [-1, 1] to its bounds, unless a suite changes it, or nothing.
+
+    An unbounded number is not scaled.
+    """
     import numpy as np
 
+    if callable(change):
+        return change(action)
+    if change == UNSCALED:
+        return action.astype(space.dtype)
     low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
     bounded = np.isfinite(low) & np.isfinite(high)
     middle, half = np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2, 1.0)

@@ -279,7 +279,8 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
 
     if task.world is None:
         raise AssertionError(f"{task.id} has no world of its own")
-    drawn = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
+    low, high = np.array(task.protocol.action_bounds or ((-1.0, 1.0),) * task.protocol.action_size).T
+    drawn = np.random.default_rng(0).uniform(low, high, (_CHECKED_STEPS, len(low)))
     fresh = OwnWorld(task)
     first = _seen_of(fresh, seeds[0], drawn)
     said = fresh.provenance()
@@ -290,7 +291,7 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
         raise AssertionError(f"provenance() says {said} of seed {seeds[0]}, and {now} after seed {seeds[1]}")
     if callable(getattr(world.inner, "save", None)) and callable(getattr(world.inner, "restore", None)):
         state, at_end = world.data.qpos, {name: value for name, value in first[-1].items() if "()" not in name}
-        world.step(np.ones(task.protocol.action_size))
+        world.step(high)
         shown = world.show(state, _CHECKED_STEPS)
         _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state differs")
     if world.has_expert:

@@ -36,6 +36,7 @@ from pytest_vla.plan.choices import (
     ONE_OPENS,
     SINGLE,
     SKIP,
+    UNSCALED,
     WAIT,
     Realtime,
     picture_steps,
@@ -349,11 +350,12 @@ def _run_session(
         turn = picture_steps(task.protocol.wrist_transform or task.protocol.image_transform)[0][0]
         wanted_of = conditions.wishes, conditions.alone
         late = None if latency.seconds is None else steps_late(latency.seconds + slower, task.protocol.control_freq)
-        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn, late)
+        bounds = task.protocol.action_bounds
+        episode = Episode(*names, noise, *wanted_of, seen, size, conditions.replan, prompt, turn, late, bounds)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
-    converts, clips = converts_gripper(policy, task.protocol), task.protocol.control != ABSOLUTE
+    converts = converts_gripper(policy, task.protocol)
 
     def converted(chunk: NDArray[np.float64]) -> NDArray[np.float64]:
         _refuse_gripper(chunk, task.protocol)
@@ -384,7 +386,7 @@ def _run_session(
             # Before the gripper's rule, as X-VLA's client and GR00T's script do it.
             actions = actions.astype(np.float32).astype(np.float64)
         actions = converted(actions) if converts else actions
-        if task.protocol.out_of_range == "error" and clips:
+        if task.protocol.out_of_range == "error" and task.protocol.control != ABSOLUTE:
             _refuse_out_of_range(actions)
         return _Reply(actions, answer, steps_late(seconds, task.protocol.control_freq))
 
@@ -567,8 +569,8 @@ def _run_steps(
         Whether the task is done.
     """
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
-    clips = protocol.control != ABSOLUTE
-    if changes and not clips:
+    clips = protocol.control != ABSOLUTE and protocol.out_of_range != UNSCALED
+    if changes and protocol.control == ABSOLUTE:
         raise VlaError("actions are poses, but the variation changes relative actions: use a policy with relative ones")
     over, max_steps = getattr(world, "over", None), protocol.max_steps
     # None: the goal has to hold at the end. A policy can lose again what it has reached.

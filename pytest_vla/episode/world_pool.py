@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import UNSCALED
 from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
@@ -362,9 +363,16 @@ class OwnWorld:
             last: the last action, or None if there was none.
 
         Raises:
-            EpisodeError: the inner world returns no action; ``world-protocol``.
+            EpisodeError: the inner world returns no action, or has no ``hold`` and takes unscaled actions, of which 0
+                may be far away; ``world-protocol``.
         """
         protocol, own = self.task.protocol, getattr(self.inner, "hold", None)
+        if own is None and protocol.out_of_range == UNSCALED:
+            raise EpisodeError(
+                "world-protocol",
+                f"{self.task.suite} does not say which action keeps the robot where it is, and its actions are not "
+                "scaled: give the world a method hold(last), or gym.suite(..., hold=)",
+            )
         found = np.array(protocol.settle_action if own is None else own(last), dtype=np.float64)
         if found.shape != (protocol.action_size,) or not np.isfinite(found).all():
             raise _refused(f"gives {found}, expected an action ({protocol.action_size},)", "hold")

@@ -5,7 +5,7 @@ named ``episode_...`` compute the same of a recorded episode. Larger is less cer
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -328,17 +328,17 @@ def episode_token_entropy(record: Record, trajectory: Trajectory) -> MetricResul
 
 def action_position_instability(record: Record, trajectory: Trajectory) -> MetricResult:
     """Compute A-PI."""
-    return _of_actions(trajectory, 1)
+    return _of_actions(record, trajectory, 1)
 
 
 def action_velocity_instability(record: Record, trajectory: Trajectory) -> MetricResult:
     """Compute A-VI."""
-    return _of_actions(trajectory, 2)
+    return _of_actions(record, trajectory, 2)
 
 
 def action_acceleration_instability(record: Record, trajectory: Trajectory) -> MetricResult:
     """Compute A-AI."""
-    return _of_actions(trajectory, 3)
+    return _of_actions(record, trajectory, 3)
 
 
 def episode_execution_variability(record: Record, trajectory: Trajectory) -> MetricResult:
@@ -348,6 +348,7 @@ def episode_execution_variability(record: Record, trajectory: Trajectory) -> Met
         return MetricResult(None, missing=NO_SAMPLES if len(trajectory.actions) else NO_STEP)
     if draws.shape[1] < FEWEST:
         return MetricResult(None, missing=TOO_FEW_SAMPLES)
+    draws = _in_range(record, draws)
     arm = None if draws.shape[2] != ACTION_SIZE else execution_variability(draws, dims="arm")
     said = _measured(
         trajectory,
@@ -358,14 +359,24 @@ def episode_execution_variability(record: Record, trajectory: Trajectory) -> Met
     return replace(said, further={**said.further, "samples": float(draws.shape[1])})
 
 
-def _of_actions(trajectory: Trajectory, order: Order) -> MetricResult:
-    actions = trajectory.actions
-    if not len(actions):
+def _of_actions(record: Record, trajectory: Trajectory, order: Order) -> MetricResult:
+    if not len(trajectory.actions):
         return MetricResult(None, missing=NO_STEP)
+    actions = _in_range(record, trajectory.actions)
     arm = action_instability(actions, order, dims="arm") if actions.shape[1] == ACTION_SIZE else None
     return _measured(
         trajectory, action_instability(actions, order), action_instability(actions, order, protocol="paper"), arm
     )
+
+
+def _in_range(record: Record, actions: Series) -> Series:
+    """Return actions (..., D) as shares of the range that a record's suite gives for unscaled ones, in [-1, 1]."""
+    bounds: Any = record.protocol.get("action_bounds")
+    if not bounds:
+        return actions
+    low, high = np.asarray(bounds, dtype=np.float64).T
+    scaled: Series = (2 * actions - low - high) / np.where(high > low, high - low, 1.0)
+    return scaled
 
 
 def _measured(trajectory: Trajectory, upstream: Series, paper: Series, arm: Series | None = None) -> MetricResult:

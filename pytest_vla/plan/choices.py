@@ -14,6 +14,9 @@ MuJoCo's renderer gives them."""
 OUT_OF_RANGE = ("clip", "error")
 """What a suite may do about actions outside of [-1, 1]; `pytest_vla.episode.rollout` does it."""
 
+UNSCALED = "unscaled"
+"""In their place: actions reach a suite's own world as the policy gives them, in its units and not clipped."""
+
 RELATIVE, ABSOLUTE, EITHER = CONTROLS = ("relative", "absolute", "either")
 """What an action of LIBERO's robot is: a change of the end effector's pose, scaled by 0.05 m and 0.5 rad, or the pose
 itself (m, axis-angle in rad), both in the world's frame. Settling is relative. `pytest_vla.World` does it. ``either``:

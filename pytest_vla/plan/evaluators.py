@@ -258,7 +258,10 @@ _CHOSEN = {
     "action_precision": PRECISIONS,
 }
 
-_NOT_HERE = ("max_steps", "evaluator", "rules", "action_size", "vectors", "cameras", "init_states", "control_freq")
+_NOT_HERE = (
+    *("max_steps", "evaluator", "rules", "action_size", "vectors", "action_bounds", "cameras", "init_states"),
+    "control_freq",
+)
 
 
 def _protocol(path: Path, table: object) -> dict[str, Any]:

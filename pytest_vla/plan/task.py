@@ -54,7 +54,7 @@ class SuiteWorld(typing.Protocol):
         """Begin an episode: equal cases begin alike. All draws follow from `Case.seed`."""
 
     def step(self, action: "NDArray[np.float64]") -> "Seen":
-        """Run one control step, with an action (`Protocol.action_size`,) in [-1, 1]."""
+        """Run one control step, with an action (`Protocol.action_size`,) in [-1, 1], or as the policy gave it."""
 
     def success(self) -> bool:
         """Whether the task is done now."""
@@ -157,13 +157,16 @@ class Protocol:
         image_size: height and width of a picture, pixels.
         cameras: whose pictures an observation has.
         image_transform: applied to upright pictures for a policy; see `pytest_vla.plan.choices.picture_steps`.
-        out_of_range: the treatment of actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
+        out_of_range: the treatment of actions outside of [-1, 1]; one of `OUT_OF_RANGE`, or for a suite's own world
+            `pytest_vla.plan.choices.UNSCALED`.
         init_state: the init state that every episode starts from, or None if seed s starts from init state s mod n.
         textures: how they are drawn; one of `TEXTURES`.
         rules: whose goals, costs and movers count if a benchmark's paper and its code differ; one of
             `pytest_vla.plan.case.PROTOCOLS`. Suites without such a difference leave it out of records.
         action_size: length of an action; 7 for LIBERO's robot.
         vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
+        action_bounds: the usual range of each number of an unscaled action, from which ``random`` draws; empty for
+            [-1, 1].
         evaluator: the published evaluator whose protocol it is; `OWN_EVALUATOR` for the suite's own.
         scenes: how a seed determines what a reset draws, see `pytest_vla.plan.choices.scene_draw`.
         starts: where objects stand at an episode's begin; one of `STARTS`.
@@ -191,6 +194,7 @@ class Protocol:
     rules: str = PROTOCOLS[0]
     action_size: int = 7
     vectors: tuple[tuple[str, int], ...] = ()
+    action_bounds: tuple[tuple[float, float], ...] = ()
     evaluator: str = OWN_EVALUATOR
     scenes: str = SEED
     starts: str = INIT_STATES
@@ -289,7 +293,7 @@ def with_protocol(task: Task, **changes: Any) -> Task:
 USUAL_VALUES = {
     field.name: field.default
     for field in fields(Protocol)
-    if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, "action_size", "vectors")
+    if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, "action_size", "vectors", "action_bounds")
 }
 """What an episode's protocol may have instead of the suite's own, with the usual values, which records leave out."""
 

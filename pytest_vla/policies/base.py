@@ -174,6 +174,8 @@ class Episode:
         wrist_transform: how the wrist camera's pictures are turned; one of `pytest_vla.plan.choices.IMAGE_TRANSFORMS`.
         late: control steps from a question until its answer is used, for policies that plan for it, such as by
             real-time chunking (``--vla-realtime``); None if it is measured.
+        action_bounds: the usual range of each number of an action, if the suite takes the world's own actions; empty
+            for [-1, 1].
     """
 
     case_id: str
@@ -190,6 +192,7 @@ class Episode:
     prompt: str = ""
     wrist_transform: str = "rotate_180"
     late: int | None = 0
+    action_bounds: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)

@@ -31,10 +31,11 @@ from pytest_vla.util.arrays import Unfit, read_npz
 
 
 def random_policy(episode: Episode) -> Session:
-    """Begin an episode of actions drawn anew each step, uniform in [-1, 1], gripper included."""
+    """Begin an episode of actions drawn anew each step, uniform in their range, gripper included."""
+    low, high = np.array(episode.action_bounds or ((-1.0, 1.0),) * episode.action_size).T
 
     def act(observation: Observation) -> NDArray[Any]:
-        return episode.rng.uniform(-1.0, 1.0, episode.action_size).astype(np.float64)
+        return np.asarray(episode.rng.uniform(low, high))
 
     return act
 
@@ -135,7 +136,7 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]], action_convention: s
             place += 1
             if place <= len(actions):
                 return np.asarray(actions[place - 1])
-            if len(actions) == 0 or actions.shape[1] != ACTION_SIZE:
+            if len(actions) == 0 or actions.shape[1] != ACTION_SIZE or episode.action_bounds:
                 told = f"{len(actions)} recorded actions are used up, and the episode goes on"
                 raise EpisodeError("policy-exhausted", told)
             still = actions[-1] if action_convention == ABSOLUTE else [*(ACTION_SIZE - 1) * [0.0], actions[-1, -1]]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import ABSOLUTE, AS_GIVEN, ONE_OPENS, picture_steps, viewed_size
+from pytest_vla.plan.choices import ABSOLUTE, AS_GIVEN, ONE_OPENS, UNSCALED, picture_steps, viewed_size
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import INSTRUCTION, Protocol, Task, with_protocol
 from pytest_vla.policies import fit
@@ -199,6 +199,7 @@ def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Genera
     episode = Episode(
         *(case.id, case.suite, case.task, task.language, case.seed, noise),
         action_size=protocol.action_size,
+        action_bounds=protocol.action_bounds,
         replan=replan or own_number(policy, "replan"),
         prompt=protocol.prompt.replace(INSTRUCTION, task.language),
         wrist_transform=picture_steps(protocol.wrist_transform or protocol.image_transform)[0][0],
@@ -458,7 +459,7 @@ def _ignored(
 def _seen_in(actions: Actions, suite: Suite, rule: str = AS_GIVEN) -> Iterator[FitFinding]:
     """Check the range and the gripper of all actions, (n, 7) or (n, 10), by the gripper's rule of the evaluator."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
-    is_pose = suite.protocol.control == ABSOLUTE
+    is_pose = suite.protocol.control == ABSOLUTE or suite.protocol.out_of_range == UNSCALED
     if wild.any() and not is_pose:
         clips = suite.protocol.out_of_range == "clip"
         yield fit.OUT_OF_RANGE.found(

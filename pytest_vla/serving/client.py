@@ -156,6 +156,7 @@ class ServedPolicy:
             "prompt": episode.prompt,
             "wrist_transform": episode.wrist_transform,
             "late": episode.late,
+            "action_bounds": episode.action_bounds,
         }
         try:
             self._connect()

@@ -109,7 +109,7 @@ BEGIN, ACT, END = "begin", "act", "end"
 
 TOLD_OF_EPISODE = (
     *("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan", "prompt"),
-    *("wrist_transform", "late"),
+    *("wrist_transform", "late", "action_bounds"),
 )
 """The attributes of an `Episode` that are sent unchanged."""
 

@@ -104,6 +104,7 @@ def _answer(policy: Policy, task: Task, record: Record, shown: Observation) -> N
         *(record.case, record.suite, record.task, record.instruction, record.seed),
         noise,
         action_size=size,
+        action_bounds=task.protocol.action_bounds,
         replan=replan,
     )
     seed_globals([noise])

@@ -114,7 +114,7 @@ def make(task: str, render_mode: str = "rgb_array") -> Any:
     return MetaWorld(task, CAMERA)
 
 
-def hold(last: "NDArray[np.float64] | None") -> "NDArray[np.float64]":
+def hold(env: Any, last: "NDArray[np.float64] | None") -> "NDArray[np.float64]":
     """Return the action that keeps the hand in its place and the gripper as it was told."""
     import numpy as np
 

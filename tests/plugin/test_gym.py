@@ -18,6 +18,8 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.policies import fit
 from pytest_vla.policies.fit import Traits
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.testing import check_world
 from tests.support import gymnasium_like
 from tests.support.runs import digests, records_of
@@ -29,7 +31,8 @@ CONFTEST = """
     from pytest_vla.entries import SuiteEntry
 
     def pytest_vla_suites():
-        return [SuiteEntry("cart", "a cart", ":cart"), SuiteEntry("lamp", "a lamp", ":lamp")]
+        return [SuiteEntry("cart", "a cart", ":cart"), SuiteEntry("lamp", "a lamp", ":lamp"),
+                SuiteEntry("dimmer", "a lamp", ":dimmer")]
 
     def cart():
         far = gym.GymTask("push the cart far away", options=(("far", 0.8),), reset=(("further", 0.1),))
@@ -39,6 +42,10 @@ CONFTEST = """
     def lamp():
         return gym.suite("lamp", "Lamp-v0", instruction="make it bright, not too bright", success="bright",
                          max_steps=40, image_size=(16, 16))
+
+    def dimmer():
+        return gym.suite("dimmer", "Lamp-v0", instruction="make it bright", success="bright", max_steps=40,
+                         image_size=(16, 16), action=gym.UNSCALED)
 """
 
 POLICIES = """
@@ -57,6 +64,10 @@ POLICIES = """
             assert observation["pixels_image"].shape == (16, 16, 3) and list(observation["state"])
             return np.array([power, -1.0])
         return act
+
+    def dim(episode, power=5.0):
+        assert episode.action_bounds == ((0, 10), (0, 10))
+        return lambda observation: np.array([power, 0.0])
 """
 
 
@@ -102,6 +113,31 @@ def test_pictures_action_bounds_and_an_end_of_the_environments_own(project: Run,
     project("--vla-suite=lamp", "--vla-model=driving:light?power=-1", "--vla-seeds=0").assert_outcomes(failed=1)
     (record,) = records_of(pytester.path / ".vla")
     assert (record.outcome, record.steps) == ("failure", 40)
+
+
+def test_unscaled_actions_are_the_environments_own(project: Run, pytester: pytest.Pytester) -> None:
+    results = pytester.path / ".vla"
+
+    def run(*arguments: str) -> Record:
+        project("--vla-suite=dimmer", "--vla-seeds=0", *arguments)
+        (record,) = records_of(results)
+        return record
+
+    ended = run("--vla-model=driving:dim")
+    # 0 to 55 by steps of 5: more than 50 is bright.
+    assert (ended.outcome, ended.steps, ended.metrics["clipped_actions"]) == ("success", 11, 0)
+    assert (ended.protocol["out_of_range"], ended.protocol["action_bounds"]) == ("unscaled", [[0.0, 10.0]] * 2)
+    # The environment refuses it itself.
+    assert run("--vla-model=driving:dim?power=12").reason == "world-raised"
+    drawn = run("--vla-model=random")
+    assert drawn.arrays is not None
+    actions = load_trajectory(trajectory_file(results / drawn.run, drawn.arrays)).actions
+    assert actions.min() >= 0
+    assert actions.max() > 5
+    assert run(f"--vla-model=replay:{results / drawn.run}").digest == drawn.digest
+    # The first action, and the same one late.
+    assert run("--vla-model=driving:dim", "--vla-vary=action.delay:3").steps == 11
+    assert run("--vla-model=driving:dim", "--vla-vary=action.latency:1").reason == "world-protocol"
 
 
 @pytest.mark.usefixtures("in_its_place")
@@ -168,6 +204,7 @@ def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
         ),
         ("Cart-v0", {}, "give either instruction, for one task, or tasks"),
         ("Cart-v0", {"tasks": {"a b": "x"}}, "tasks are named by letters, digits and _"),
+        ("Cart-v0", {"instruction": "x", "action": "raw"}, "action is 'raw', expected a function or gym.UNSCALED"),
         ("Cart-v0", {"instruction": "x", "state": ("speed",)}, "state has speed; its vectors are observation, desired"),
         ("Cart-v0", {"instruction": "x", "cameras": {"top": "pixels"}}, "'pixels' is not a picture"),
         ("Cart-v0", {"instruction": "x", "packages": ["no_such_package"]}, "No module named 'no_such_package'"),

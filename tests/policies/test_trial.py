@@ -14,9 +14,11 @@ import pytest
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.evaluators import load_evaluator
 from pytest_vla.plan.manifests import Suite, load_suite, suite_with
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import FitFinding
 from pytest_vla.policies.trial import Latency, measure, try_policy
+from pytest_vla.testing import point_suite
 
 TABLETOP = load_suite("tabletop")
 # Small pictures: what is looked at is what the trial says, not how long it takes.
@@ -133,6 +135,20 @@ def test_actions_out_of_range_are_clipped_or_are_an_error_as_the_suite_says() ->
     (finding,) = try_policy(wide, strict)
     assert codes([finding]) == [("VLA-P103", "error")]
     assert "tabletop ends such episodes as errors" in finding.message
+
+
+def test_unscaled_actions_have_no_range() -> None:
+    point = point_suite()
+    task = with_protocol(point.tasks[0], out_of_range="unscaled", action_bounds=((0.0, 512.0),) * 2)
+    suite = replace(point, tasks=(task,), protocol=task.protocol)
+    seen = []
+
+    def far(episode: Episode) -> Callable[[Any], Any]:
+        seen.append(episode.action_bounds)
+        return lambda observation: 400.0 + 50 * np.tanh(observation["state"] + observation["front_image"].mean())
+
+    assert "VLA-P103" not in {code for code, _ in codes(try_policy(far, suite))}
+    assert set(seen) == {task.protocol.action_bounds}
 
 
 GLOBAL = pytest.mark.parametrize("draw", [random.random, lambda: np.random.random()])

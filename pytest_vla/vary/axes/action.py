@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import LATENCY
-from pytest_vla.plan.choices import steps_late
+from pytest_vla.plan.choices import UNSCALED, steps_late
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.vary.kind import AMOUNT, LEVELS, PICTURE, Draw, VariationKind
@@ -25,15 +25,22 @@ _MILLISECONDS = (50.0, 100.0, 200.0, 400.0, 800.0)
 
 
 def delayed(task: Task, params: Params) -> Edits:
-    """Return edits that execute each action some steps late; the suite's settle action fills the first steps."""
-    steps, first = params["steps"], task.protocol.settle_action
+    """Return edits that execute each action some steps late.
+
+    The suite's settle action fills the first steps, or the policy's first action, if actions are not scaled: a target
+    of 0 may be far away.
+    """
+    steps, protocol = params["steps"], task.protocol
 
     def begin() -> "Act":
         import numpy as np
 
-        waiting = deque(np.array(first, dtype=np.float64) for _ in range(steps))
+        waiting: deque[NDArray[np.float64]] = deque()
 
         def late(action: "NDArray[np.float64]") -> "NDArray[np.float64]":
+            if not waiting:
+                first = action if protocol.out_of_range == UNSCALED else protocol.settle_action
+                waiting.extend(np.array(first, dtype=np.float64) for _ in range(steps))
             waiting.append(np.array(action, dtype=np.float64))
             return waiting.popleft()
 
@@ -63,9 +70,11 @@ def draw_noise(draw: Draw) -> Params:
 def noisy(task: Task, params: Params) -> Edits:
     """Return edits that add Gaussian noise to translation and rotation, clipped to [-1, 1]; the gripper has none.
 
-    If the suite brings its own world, all of the action gets noise, because the meaning of its numbers is unknown.
+    If the suite brings its own world, all of the action gets noise, because the meaning of its numbers is unknown. If
+    its actions are not scaled, 1 is half of their range, and they are not clipped.
     """
     size = 6 if task.world is None else task.protocol.action_size
+    clips, half = task.protocol.out_of_range != UNSCALED, [(b - a) / 2 for a, b in task.protocol.action_bounds] or 1.0
     std, seed = params["std"], params["noise_seed"]
 
     def begin() -> "Act":
@@ -75,7 +84,8 @@ def noisy(task: Task, params: Params) -> Edits:
 
         def shaken(action: "NDArray[np.float64]") -> "NDArray[np.float64]":
             result = np.array(action, dtype=np.float64)
-            result[:size] = np.clip(result[:size] + numbers.normal(0.0, std, size), -1.0, 1.0)
+            moved = result[:size] + np.multiply(numbers.normal(0.0, std, size), half)
+            result[:size] = np.clip(moved, -1.0, 1.0) if clips else moved
             return result
 
         return shaken

@@ -1,5 +1,7 @@
 """Late and noisy actions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_vla import load_suite
 from pytest_vla.scene.variation import Variation
+from pytest_vla.testing import PointWorld
 from pytest_vla.vary.axes.action import KINDS
 from pytest_vla.vary.kind import Draw
 
@@ -81,3 +84,15 @@ def test_every_level_says_what_it_is() -> None:
         assert (variation.dimension, f"{variation.dimension}.{variation.kind}") == ("action", kind.name)
         assert variation.level == 3
         assert variation.changes_world
+
+
+def test_of_unscaled_actions_noise_is_a_share_of_the_range_and_a_delay_begins_with_the_first() -> None:
+    bounds = ((0.0, 512.0), (-1.0, 3.0))
+    task = replace(TASK, world=PointWorld, protocol=replace(
+        TASK.protocol, out_of_range="unscaled", action_size=2, action_bounds=bounds
+    ))  # fmt: skip
+    got = executed(noise(replace(draw(2), task=task)), [[500.0, 0.0]] * 2000)
+    assert got.std(axis=0) == pytest.approx([0.1 * 256, 0.1 * 2], rel=0.1)
+    assert got.max() > 512
+    late = executed(delay(replace(draw(2), task=task)), [[7.0, 1.0], [8.0, 2.0], [9.0, 3.0], [10.0, 4.0]])
+    assert late.tolist() == [[7, 1], [7, 1], [7, 1], [8, 2]]
