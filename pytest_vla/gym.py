@@ -180,7 +180,8 @@ def suite(
         tasks: the instructions of several tasks, by name.
         success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
         cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or
-            names alone, which are rendered. None for the observation's own pictures, or else ``view``, which is
+            names alone, which are rendered. An observation may have a function in a picture's place, which is called if
+            the picture is read. None for the observation's own pictures, or else ``view``, which is
             rendered.
         state: the vectors that form ``state``, in this order; empty for all.
         action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
@@ -288,6 +289,7 @@ class GymWorld:
         self._done = self._success = False
         # Only worlds with a MuJoCo model have states that can be saved, and only some have an expert.
         self._mujoco, self._is_varied = mujoco_of(self._env), scene is not None
+        self._is_new = scene is not None and scene.anew
         if self._mujoco is not None and scene is not None:
             self.mujoco, self.observe, self.save = self._model_and_data, self._observed_again, self._saved
             self.repaint = partial(rebuild_renderer, self._env, made.title)
@@ -306,7 +308,9 @@ class GymWorld:
         """
         options = dict(self._task.reset) or None
         self._observation, info = self._env.reset(seed=case.seed, options=options)
-        if self._mujoco is not None and self._is_varied:
+        if self._is_new:
+            self._mujoco = mujoco_of(self._env)
+        elif self._mujoco is not None and self._is_varied:
             check_kept(self._env, self._made.title, self._mujoco)
         self._done, self._steps, self._keys = False, 0, dict.fromkeys(info)
         self._success = self._succeeds(0.0, False, info)
@@ -416,7 +420,7 @@ class _Seen(Mapping[str, Any]):
     def __init__(self, env: Any, made: Environment, values: Mapping[str, Any]) -> None:
         self._env, self._values = env, values
         self._cameras = {f"{camera}_image": source for camera, source in made.cameras}
-        self._vectors = tuple(name for name, value in values.items() if not _is_picture(value))
+        self._vectors = tuple(name for name, value in values.items() if not (callable(value) or _is_picture(value)))
         self._state = made.state
 
     def __getitem__(self, name: str) -> Any:
@@ -425,7 +429,7 @@ class _Seen(Mapping[str, Any]):
         if name in self._cameras:
             source = self._cameras[name]
             picture = self._env.render() if source == RENDER else self._values[source]
-            return np.asarray(picture)
+            return np.asarray(picture() if callable(picture) else picture)
         if name == "state":
             return np.concatenate([np.asarray(self._values[each], dtype=np.float64).ravel() for each in self._state])
         return np.asarray(self._values[name], dtype=np.float64).ravel()

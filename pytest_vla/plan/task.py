@@ -46,7 +46,7 @@ class SuiteWorld(typing.Protocol):
     after the last use.
 
     A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by three more methods. mujoco() -> the
-    model and the data that it simulates with, the same objects until it is closed. observe() -> the observation after
+    model and the data that it simulates with, the same objects until the next reset. observe() -> the observation after
     the state was changed. repaint(): textures or shadows are other ones, which the graphics side has to be sent.
     """
 
@@ -100,6 +100,7 @@ class MujocoScene:
         lags: whether its pictures are of the state one physics step before, as where MuJoCo's mj_step is the last thing
             that a control step does. A recorded state would not give the same picture, so videos are kept while
             episodes run.
+        anew: whether the environment makes its model anew at each reset, and shows the new one.
     """
 
     camera: str = ""
@@ -112,6 +113,7 @@ class MujocoScene:
     arm: tuple[str, ...] = ()
     fixed: bool = False
     lags: bool = False
+    anew: bool = False
 
     def has(self, part: str) -> bool:
         """Whether it has one of `PARTS`."""

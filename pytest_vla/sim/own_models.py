@@ -38,8 +38,9 @@ def mujoco_of(env: Any) -> tuple[Any, Any] | None:
         return None
     for held in _within(env):
         for owner in (held, getattr(held, "sim", None), getattr(held, "physics", None)):
-            model, data = (_bare(getattr(owner, name, None)) for name in ("model", "data"))
-            if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData):
+            model = _bare(getattr(owner, "model", None), mujoco.MjModel)
+            data = _bare(getattr(owner, "data", None), mujoco.MjData)
+            if model is not None and data is not None:
                 return model, data
     return None
 
@@ -54,13 +55,10 @@ def _within(env: Any) -> Iterator[Any]:
         env = getattr(env, "_env", None) or getattr(env, "env", None)
 
 
-def _bare(wrapped: Any) -> Any:
-    """Return what dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap."""
-    for name in ("ptr", "_model", "_data"):
-        inner = getattr(wrapped, name, None)
-        if type(inner).__name__ in ("MjModel", "MjData"):
-            return inner
-    return wrapped
+def _bare(wrapped: Any, kind: type) -> Any:
+    """Return an object of this type, or what dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap; or None."""
+    held = (wrapped, *(getattr(wrapped, name, None) for name in ("ptr", "_model", "_data")))
+    return next((each for each in held if isinstance(each, kind)), None)
 
 
 def observer(env: Any, given: Observe | None) -> Callable[[], Any] | None:

@@ -9,6 +9,9 @@ Array = npt.NDArray[np.float64]
 
 VERTICAL = np.array([0.0, 0.0, 1.0])
 
+_ABOVE = 1e-6
+"""The sine of the angle to the vertical below which a camera looks straight down."""
+
 
 def axis_angle(axis: npt.ArrayLike, angle: float) -> Array:
     """Return the rotation by `angle` (rad) about `axis` (3,), of any length but zero, as a quaternion (4,)."""
@@ -71,9 +74,14 @@ def turned(
 def raised(
     position: npt.ArrayLike, quaternion: npt.ArrayLike, point: npt.ArrayLike, angle: float
 ) -> tuple[Array, Array]:
-    """Return a pose turned upwards by `angle` (rad) about the horizontal axis through a point (3,), across the view."""
+    """Return a pose turned upwards by `angle` (rad) about the horizontal axis through a point (3,), across the view.
+
+    A camera that looks straight down is turned over the top: what is up in its picture comes nearer.
+    """
     away = np.asarray(position, dtype=np.float64) - np.asarray(point)
-    return turned(position, quaternion, point, np.cross(away, VERTICAL), angle)
+    axis = np.cross(away, VERTICAL)
+    is_above = np.linalg.norm(axis) < _ABOVE * np.linalg.norm(away)
+    return turned(position, quaternion, point, -rotated(quaternion, [1.0, 0.0, 0.0]) if is_above else axis, angle)
 
 
 def reoriented(quaternion: npt.ArrayLike, axis: npt.ArrayLike, angle: float) -> Array:

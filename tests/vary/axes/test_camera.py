@@ -134,6 +134,12 @@ def test_a_raised_camera_is_higher_by_the_angle_and_level(pose: tuple[Camera, fl
     assert rotated(quaternion, [1, 0, 0])[2] == pytest.approx(0, abs=1e-5)
 
 
+def test_a_camera_that_looks_straight_down_is_raised_over_the_top() -> None:
+    position, quaternion = raised([0.0, 0.6, 0.8], [1.0, 0.0, 0.0, 0.0], [0.0, 0.6, 0.0], math.radians(30))
+    assert position == pytest.approx([0.0, 0.6 + 0.4, 0.8 * math.cos(math.radians(30))])
+    assert look_at(position, quaternion, 0.0) == pytest.approx([0.0, 0.6, 0.0])
+
+
 @given(poses, vectors, st.floats(0.001, 1))
 def test_a_reoriented_camera_is_turned_by_the_stated_angle(
     pose: tuple[Camera, float], axis: Array, angle: float

@@ -1,0 +1,1 @@
+"""PushT and ALOHA's two tasks as lerobot evaluates them."""

@@ -1,0 +1,1 @@
+"""robosuite's own tasks for one arm, such as Lift and Door."""
