@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import OUT_OF_RANGE, UNSCALED
+from pytest_vla.plan.choices import OUT_OF_RANGE
+from pytest_vla.plan.choices import UNSCALED as UNSCALED
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene, Protocol, Task
 from pytest_vla.sim.own_models import (

@@ -529,7 +529,11 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "vla_arena_hazard_avoidance, vla_arena_state_preservation, vla_arena_dynamic_obstacles, "
         "vla_arena_static_distractors, vla_arena_dynamic_distractors, vla_arena_preposition_combinations, "
         "vla_arena_task_workflows, vla_arena_unseen_objects, vla_arena_long_horizon, metaworld (all of "
-        "metaworld_easy, metaworld_medium, metaworld_hard, metaworld_very_hard), metaworld_mt10, metaworld_ml45_test",
+        "metaworld_easy, metaworld_medium, metaworld_hard, metaworld_very_hard), metaworld_mt10, metaworld_ml45_test, "
+        "pusht, aloha (both of aloha_transfer_cube, aloha_insertion), robosuite (all of robosuite_lift, "
+        "robosuite_stack, robosuite_door, robosuite_nut_assembly, robosuite_nut_assembly_square, "
+        "robosuite_nut_assembly_round, robosuite_pick_place, robosuite_pick_place_milk, robosuite_pick_place_bread, "
+        "robosuite_pick_place_cereal, robosuite_pick_place_can, or by robosuite's names, such as robosuite:Lift)",
         "NAME[,NAME]",
         comma_list,
         default=(),

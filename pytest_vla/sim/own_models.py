@@ -56,7 +56,7 @@ def _within(env: Any) -> Iterator[Any]:
 
 
 def _bare(wrapped: Any, kind: type) -> Any:
-    """Return an object of this type, or what dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap; or None."""
+    """Return an object of this type, or the one that dm_control (``ptr``) or robosuite (``_model``, ``_data``) wrap."""
     held = (wrapped, *(getattr(wrapped, name, None) for name in ("ptr", "_model", "_data")))
     return next((each for each in held if isinstance(each, kind)), None)
 

@@ -236,15 +236,11 @@ REAL = """
     from pytest_vla.entries import SuiteEntry
 
     def pytest_vla_suites():
-        return [SuiteEntry("reach", "FetchReach", ":reach"), SuiteEntry("pusht", "PushT", ":pusht")]
+        return [SuiteEntry("reach", "FetchReach", ":reach")]
 
     def reach():
         return gym.suite("reach", "FetchReach-v4", instruction="move the gripper to the red point",
                          packages=["gymnasium_robotics"], image_size=(128, 128))
-
-    def pusht():
-        return gym.suite("pusht", "gym_pusht/PushT-v0", instruction="push the T onto the goal",
-                         packages=["gym_pusht"], options={"obs_type": "pixels_agent_pos"}, max_steps=30)
 """
 
 REAL_POLICIES = """
@@ -256,9 +252,9 @@ REAL_POLICIES = """
     def circle(episode):
         steps = iter(range(1000))
         def act(seen):
-            assert seen["pixels_image"].std() > 0
+            assert seen["top_image"].std() > 0
             turn = next(steps) / 10
-            return np.array([np.cos(turn), np.sin(turn)]) / 2
+            return 256 + 128 * np.array([np.cos(turn), np.sin(turn)])
         return act
 """
 
