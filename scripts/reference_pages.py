@@ -23,6 +23,7 @@ from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.run.constants import MODELS_KEY
 from pytest_vla.run.options import OPTIONS, RESUMED, TOPICS
 from pytest_vla.scene.lint.reading import CODES as LINT_CODES
+from pytest_vla.util.text import ranges_text
 from pytest_vla.vary.registry import KIND_COLUMNS, PARAMETER_COLUMNS, kind_row, kinds, parameter_rows
 
 MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
@@ -74,7 +75,7 @@ def suites_page() -> Iterator[str]:
     for name in suite_names():
         suite = load_suite(name)
         protocol = suite.protocol
-        seeds = ", ".join(map(str, suite.seeds or (0,)))
+        seeds = ranges_text(suite.seeds or (0,))
         start = "seed modulo " + str(protocol.init_states) if protocol.init_state is None else str(protocol.init_state)
         levels = [f"{sum(task.task_level == level for task in suite.tasks)} {level}" for level in suite.task_levels]
         tasks = f"{len(suite.tasks)} ({', '.join(levels)})" if levels else str(len(suite.tasks))

@@ -36,6 +36,7 @@ def pusht() -> Suite:
         "gym_pusht/PushT-v0",
         instruction="Push the T-shaped block onto the T-shaped target.",
         cameras={"top": "pixels"},
+        title="PushT",
         action=gym.UNSCALED,
         packages=("gym_pusht",),
         options=_PUSHT_OPTIONS,
@@ -77,6 +78,7 @@ def _aloha(name: str, env: str, instruction: str, objects: tuple[str, ...]) -> S
     return gym.suite(
         name,
         make_aloha,
+        title=f"ALOHA: {env.removesuffix('-v0')}",
         instruction=instruction,
         cameras=("top",),
         action=gym.UNSCALED,

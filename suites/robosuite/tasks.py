@@ -71,6 +71,7 @@ def _suite(task: str) -> Suite:
     return gym.suite(
         suite_name(task),
         Robosuite,
+        title=f"robosuite: {task}",
         instruction=TASKS[task],
         cameras=dict(zip(CAMERAS, pictures, strict=True)),
         state=tuple(_STATE),
