@@ -326,8 +326,11 @@ class GymWorld:
         """
         taken = _taken(action, self._made.action, self._env.action_space)
         began = 0.0 if self._mujoco is None else float(self._mujoco[1].time)
-        self._observation, reward, terminated, truncated, info = self._env.step(taken)
-        self._check_stable(began)
+        try:
+            self._observation, reward, terminated, truncated, info = self._env.step(taken)
+        finally:
+            # dm_control raises an error of its own.
+            self._check_stable(began)
         self._success = self._succeeds(float(reward), bool(terminated), info)
         self._done, self._steps = bool(terminated or truncated), self._steps + 1
         self._keys.update(dict.fromkeys(info))

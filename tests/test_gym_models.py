@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla import gym
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import RedrawError, UnfitError, VlaError
+from pytest_vla.errors import EpisodeError, RedrawError, UnfitError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import NEEDS_LIGHTS, PARTS, MujocoScene
@@ -200,6 +200,25 @@ def test_an_arm_and_an_object_start_elsewhere_and_are_observed_there(arm: Suite)
     assert np.linalg.norm((seen["puck"] - puck)[:2]) == pytest.approx(0.04, abs=1e-4)
     assert np.array_equal(pool(task).reset(0, 0)["puck"], puck)
     pool.close()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_an_unstable_simulation_is_an_error_of_the_episode(raises: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = WorldPool(True)(suite().tasks[0])
+    world.reset(0, 0)
+    inner: Any = world.inner
+    step = inner._env.step
+
+    def raising(action: np.ndarray) -> None:
+        step(action)
+        raise RuntimeError("physics state is invalid")
+
+    if raises:
+        monkeypatch.setattr(inner._env, "step", raising)
+    inner.mujoco()[1].qfrc_applied[:] = 1e30
+    with pytest.raises(EpisodeError) as raised:
+        world.step(np.zeros(2))
+    assert raised.value.reason == "physics-bad-acceleration"
 
 
 def test_kinds_keep_their_contract_on_such_a_world(arm: Suite) -> None:
