@@ -210,6 +210,7 @@ _OURS = {
     "--vla-vary": "vary",
     "--vla-results": "results",
     "--vla-replan": "replan",
+    "--vla-realtime": "realtime",
     "--vla-run-seed": "run_seed",
     "--vla-max-batch": "batch",
     "--vla-timeout": "timeout",
@@ -343,6 +344,7 @@ def evaluate(
     workers: int | str = "auto",
     results: str | os.PathLike[str] | None = None,
     replan: int | None = None,
+    realtime: float | str | None = None,
     run_seed: int | None = None,
     batch: int | None = None,
     timeout: float | None = None,
@@ -369,6 +371,7 @@ def evaluate(
         workers: the number of processes with a world each, at least 1; ``auto`` as for ``-n auto``.
         results: the results folder; None for the ini file's, or ``.vla`` in pytest's rootdir.
         replan: steps of a chunk that are executed before the next question.
+        realtime: how late each answer is, in seconds or as for ``--vla-realtime``; None if the world waits for it.
         run_seed: the seed of the policy's noise.
         batch: the maximal number of questions in a call of the policy.
         timeout: seconds of wall time for one episode.
@@ -393,6 +396,7 @@ def evaluate(
         *_option("--vla-seeds", seeds),
         *_option("--vla-episodes", episodes),
         *_option("--vla-replan", replan),
+        *_option("--vla-realtime", realtime),
         *_option("--vla-run-seed", run_seed),
         *_option("--vla-max-batch", batch),
         *_option("--vla-timeout", timeout),

@@ -172,7 +172,15 @@ def test_ctrl_c_stops_the_run_and_goes_on(run: Evaluate, policies: Any, tmp_path
 def test_what_cannot_be_run_is_told_in_pytests_words(run: Evaluate, policies: Any, tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"^there is no suite 'libero_goa'\. Did you mean libero_goal"):
         run(policies.plain, suite="libero_goa")
+    with pytest.raises(VlaError, match="--vla-realtime"):
+        run(policies.plain, realtime="soon")
     assert not (tmp_path / ".vla").exists()
+
+
+def test_answers_may_be_late(run: Evaluate, policies: Any) -> None:
+    (record,) = run(policies.plain, tasks=["turn_on"], seeds=[1], realtime=0.1).records
+    assert record.provenance["realtime"] == "0.1 s, skip"
+    assert record.metrics["held_steps"] == 2
 
 
 @pytest.mark.parametrize(

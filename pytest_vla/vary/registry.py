@@ -25,7 +25,7 @@ from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import Params, Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
-from pytest_vla.vary.kind import Draw, VariationKind, VariationListing, guarded
+from pytest_vla.vary.kind import AMOUNT, Draw, VariationKind, VariationListing, guarded
 from pytest_vla.vary.space import TEXT, complaints
 
 _WIDTH = 100
@@ -179,12 +179,17 @@ def name_of(label: str) -> str:
 
 
 def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return notes on the kinds of these labels whose levels do not grow evenly in amount and picture."""
+    """Return notes on the kinds of these labels whose levels do not grow evenly in amount and picture.
+
+    If the amount grows unevenly, the note says how much each level is.
+    """
     found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := kind_of(part)) is not None}
     told: dict[str, list[str]] = {}
     for name in sorted(found):
-        if found[name].evenness:
-            told.setdefault(found[name].evenness, []).append(name)
+        kind = found[name]
+        if kind.evenness:
+            grades = f" ({kind.grades})" if AMOUNT in kind.uneven else ""
+            told.setdefault(kind.evenness, []).append(f"{name}{grades}")
     return tuple(f"{what}: {', '.join(names)}" for what, names in told.items())
 
 

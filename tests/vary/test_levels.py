@@ -6,7 +6,7 @@ import pytest
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.axes.noise import _GRADES
 from pytest_vla.vary.kind import AMOUNT, PICTURE
-from pytest_vla.vary.registry import evenness_of, kinds, kinds_table
+from pytest_vla.vary.registry import evenness_of, kinds, kinds_table, known_kind
 from tests.support import levels
 
 NONE = {"factor": 1.0, "quality": 100.0}
@@ -44,10 +44,13 @@ def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther() -> No
 
 
 def test_the_list_and_reports_name_them() -> None:
+    assert evenness_of(["action.latency-L2"]) == (
+        "level steps are not even: action.latency (50, 100, 200, 400 and 800 ms, in whole control steps, rounded up)",
+    )
     told = evenness_of(["noise.zoom-L2", "light.shadow-L1+camera.wider-L3", "noise.fog-L1", "language.blank"])
     assert told == (
         "level steps are even in the amount, not in the picture: camera.wider, light.shadow",
-        "level steps are even in the picture, not in the amount: noise.zoom",
+        f"level steps are even in the picture, not in the amount: noise.zoom ({known_kind('noise.zoom-L1').grades})",
     )
     text = " ".join(" ".join(kinds_table()).split())
     assert text.count("level steps are even in the picture, not in the amount") == 5
