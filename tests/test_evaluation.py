@@ -180,7 +180,7 @@ def test_what_cannot_be_run_is_told_in_pytests_words(run: Evaluate, policies: An
 def test_answers_may_be_late(run: Evaluate, policies: Any) -> None:
     (record,) = run(policies.plain, tasks=["turn_on"], seeds=[1], realtime=0.1).records
     assert record.provenance["realtime"] == "0.1 s, skip"
-    assert (record.steps, record.metrics["held_steps"]) == (9, 6)
+    assert (record.steps, record.metrics["held_steps"]) == (11, 6)
 
 
 @pytest.mark.parametrize(
