@@ -196,6 +196,8 @@ class Episode:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", self.prompt or self.instruction)
+        # A message between processes has lists.
+        object.__setattr__(self, "action_bounds", tuple((low, high) for low, high in self.action_bounds))
 
 
 @dataclass(frozen=True)
