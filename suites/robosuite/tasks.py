@@ -101,6 +101,8 @@ class Robosuite:
     """
 
     metadata: Mapping[str, Any] = {}
+    # The suite says what is in it.
+    observation_space = None
 
     def __init__(self, task: str) -> None:
         """Make the environment. Raises VlaError if robosuite is of another version."""
