@@ -490,7 +490,7 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: S
     return best
 
 
-_GRIPPER = ("VLA-D040", "VLA-D041")
+_GRIPPER = ("VLA-D040", "VLA-D041", RARELY_CLOSES)
 """Codes of what is wrong with the gripper whatever the other dimensions do."""
 
 
@@ -556,7 +556,8 @@ def _rarely_closes(pairs: Pairs) -> list[tuple[float, DoctorFinding]]:
     told = f"it closes in {closed:.0%} of the steps, the demonstrations in {wanted:.0%}"
     lines = ("check the gripper's threshold, and that its value reaches the suite",)
     numbers = {"closed": closed, "demonstrated": wanted}
-    return [(0.3, DoctorFinding(RARELY_CLOSES, "the gripper closes too rarely", told, "likely", lines, numbers))]
+    sure = "likely" if closed else "certain"
+    return [(0.3, DoctorFinding(RARELY_CLOSES, "the gripper closes too rarely", told, sure, lines, numbers))]
 
 
 def _long_chunk(search: _Search, answers: WindowAnswers, output: Output) -> list[tuple[float, DoctorFinding]]:

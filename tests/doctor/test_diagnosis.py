@@ -96,6 +96,8 @@ def test_a_gripper_from_0_to_1_shows_whatever_else_is_wrong() -> None:
 
     found = diagnosed(BY_NAME["empty"].wrap(Lost(WINDOWS)))
     assert codes_of(found) == ["VLA-D030", "VLA-D041", "VLA-D060"]
+    found = diagnosed(BY_NAME["empty"].wrap(BY_NAME["gripper-never-closes"].wrap(Lost(WINDOWS))))
+    assert codes_of(found)[-2:] == ["VLA-D042", "VLA-D060"]
 
 
 def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
