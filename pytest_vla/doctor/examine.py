@@ -143,7 +143,7 @@ def demonstrations_of(
         return expert_demonstrations(suite, count, told=told)
     from pytest_vla.doctor.recorded_files import read_demonstrations
 
-    chosen = read_cameras(cameras or "", "--cameras")
+    chosen = read_cameras(cameras or "", "--cameras", (SCENE, WRIST))
     return read_demonstrations(Path(where), suite, count, cameras=chosen, no_ops=no_ops, told=told)
 
 

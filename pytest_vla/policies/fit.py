@@ -505,9 +505,11 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
     def differs(one: object, other: object) -> bool:
         return one is not None and other is not None and one != other
 
+    # A checkpoint's sizes are what it was trained with; its cameras can be named.
+    other = f"use a checkpoint that was trained on {name}" if said.cameras else None
     if differs(said.action_size, has.action_size):
         yield ACTION_DIMENSION.found(
-            f"the policy's actions have {said.action_size} values, but {name} takes {has.action_size}"
+            f"the policy's actions have {said.action_size} values, but {name} takes {has.action_size}", mend=other
         )
     if differs(said.action_convention, has.action_convention):
         yield ACTION_CONVENTION.found(
@@ -529,7 +531,13 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
         )
     given = has.reads or ()
     if missing := [reading for reading in said.reads or () if reading not in given]:
-        yield OBSERVATION.found(f"the policy reads {', '.join(missing)}, but {name} has {', '.join(given)}")
+        camera = next((each.removesuffix("_image") for each in given if each.endswith("_image")), "")
+        unseen = [each.partition("=") for each in said.cameras or () if each.partition("=")[2] in missing]
+        chosen = f"name the camera: ?cameras={','.join(f'{key}:{camera}' for key, *_ in unseen)}"
+        yield OBSERVATION.found(
+            f"the policy reads {', '.join(missing)}, but {name} has {', '.join(given)}",
+            mend=chosen if camera and unseen else None,
+        )
     if differs(said.image_size, has.image_size):
         yield PICTURE_SIZE.found(f"the policy takes {_sized(said)} pictures only, but {name} has {_sized(has)}")
     if differs(said.image_transform, has.image_transform):
@@ -538,7 +546,7 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"{has.image_transform!r}"
         )
     if differs(said.state_size, has.state_size) or differs(said.state_layout, has.state_layout):
-        yield STATE.found(f"the policy takes a state{_state(said)}, but {name} has one{_state(has)}")
+        yield STATE.found(f"the policy takes a state{_state(said)}, but {name} has one{_state(has)}", mend=other)
     if differs(said.control_freq, has.control_freq):
         yield CONTROL_RATE.found(
             f"the policy was trained at {said.control_freq:g} Hz, but {name} runs at {has.control_freq:g} Hz"

@@ -7,7 +7,6 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import fit
-from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.util.text import did_you_mean
 
 STATE = "observation.state"
@@ -36,9 +35,11 @@ class Inputs:
     Attributes:
         pictures: for each key of the preprocessor, the name of our picture.
         sizes: height and width in pixels for the keys whose pictures have to be resized.
-        state: the key for the state (8,), or None if the policy takes no state.
+        state: the key for the state, or None if the policy takes no state.
         guessed: the keys whose picture was chosen by order, since neither their name nor the user says it.
         is_xvla: whether actions and state are X-VLA's: poses with six numbers for the rotation.
+        state_size: how many numbers the state has; None without one, and for X-VLA, which pads any.
+        action_size: how many numbers an action has.
     """
 
     pictures: Mapping[str, str]
@@ -46,6 +47,8 @@ class Inputs:
     state: str | None
     guessed: tuple[str, ...] = ()
     is_xvla: bool = False
+    state_size: int | None = None
+    action_size: int = fit.ACTION_SIZE
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -62,23 +65,25 @@ BASE = "base"
 """The argument of ``lerobot:PATH?base=WHERE``: the policy that an adapter was trained on."""
 
 
-def read_cameras(text: str, option: str = CAMERAS) -> dict[str, str]:
+def read_cameras(text: str, option: str = CAMERAS, known: Sequence[str] = ()) -> dict[str, str]:
     """Read the argument ``cameras``: our picture for each name of the policy's, such as ``top:agentview,side:...``.
 
     Args:
         text: of the argument.
         option: the argument's name, for messages.
+        known: the pictures that may be chosen; empty for those of any suite.
 
     Raises:
-        VlaError: it has another form, or names no camera of ours.
+        VlaError: it has another form, or names another camera than these.
     """
     found = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, colon, camera = each.rpartition(":")
         picture = f"{camera.removesuffix('_image')}_image"
-        if not (name and colon) or picture not in (SCENE, WRIST):
-            known = " or ".join(each.removesuffix("_image") for each in (SCENE, WRIST))
-            raise VlaError(f"{option}={text}: expected NAME:CAMERA[,NAME:CAMERA], with the camera {known}")
+        if not (name and colon and camera) or (known and picture not in known):
+            which = " or ".join(each.removesuffix("_image") for each in known or (SCENE, WRIST))
+            told = f"with the camera {which}" if known else f"with the suite's camera, such as {which}"
+            raise VlaError(f"{option}={text}: expected NAME:CAMERA[,NAME:CAMERA], {told}")
         found[name] = picture
     return found
 
@@ -93,49 +98,41 @@ def read_inputs(config: Any, renames: Mapping[str, str], cameras: Mapping[str, s
             assigned by name and then by order.
 
     Raises:
-        VlaError: the policy needs more cameras than there are, a different state or other observations, or has
-            different actions.
+        VlaError: the policy needs more cameras than there are or other observations, or has no actions. Sizes are
+            compared with a suite's by `pytest_vla.policies.fit.check_fit`.
     """
     is_xvla = "ee6d" in str(getattr(config, "action_mode", ""))
-    if not is_xvla:
-        _check_actions(config)
+    action_size = fit.ACTION_SIZE if is_xvla else _size_of((config.output_features or {}).get(ACTION), "actions")
     taken = {new: old for old, new in renames.items()}
     pictures: dict[str, str] = {}
     assigned, guessed = _assign(list(config.image_features), config, cameras or {})
     for key, picture in assigned.items():
         pictures[taken.get(key, key)] = picture
-    state = None
+    state, state_size = None, None
     for key, feature in config.input_features.items():
         if key in config.image_features:
             continue
         if key != STATE:
             raise _unfit(fit.OBSERVATION, f"the policy needs {key!r}, but suites have only pictures and {STATE!r}")
-        # X-VLA pads whatever its config says.
-        if tuple(feature.shape) != (STATE_SIZE,) and not is_xvla:
-            raise _unfit(
-                fit.STATE,
-                f"the policy needs a state {tuple(feature.shape)}, but suites have ({STATE_SIZE},): position, "
-                "axis-angle, two fingers",
-                "take a checkpoint that was trained on LIBERO",
-            )
-        state = taken.get(key, key)
+        state, state_size = taken.get(key, key), None if is_xvla else _size_of(feature, "state")
     sizes = {}
     # X-VLA takes any size.
     if not is_xvla and not any(getattr(config, name, None) for name in _RESIZES_ITSELF):
         shapes = {taken.get(key, key): tuple(feature.shape) for key, feature in config.image_features.items()}
         sizes = {key: _height_and_width(shapes[key]) for key in pictures}
-    return Inputs(pictures, sizes, state, tuple(taken.get(key, key) for key in guessed), is_xvla)
+    unsure = tuple(taken.get(key, key) for key in guessed)
+    return Inputs(pictures, sizes, state, unsure, is_xvla, state_size, action_size)
 
 
-def _check_actions(config: Any) -> None:
-    feature = (config.output_features or {}).get(ACTION)
-    if feature is None or tuple(feature.shape) != (ACTION_SIZE,):
-        shape = "none" if feature is None else tuple(feature.shape)
+def _size_of(feature: Any, what: str) -> int:
+    """Return how many numbers a feature has. Raises VlaError if it is no vector."""
+    shape = None if feature is None else tuple(feature.shape)
+    if shape is None or len(shape) != 1:
+        code = fit.STATE if what == "state" else fit.ACTION_DIMENSION
         raise _unfit(
-            fit.ACTION_DIMENSION,
-            f"the policy's actions have shape {shape}, but suites take ({ACTION_SIZE},)",
-            "take a checkpoint that was trained on LIBERO",
+            code, f"the shape of the policy's {what} is {shape}, expected one dimension", "check its config.json"
         )
+    return int(shape[0])
 
 
 def assign_by_name(keys: Sequence[str], chosen: Mapping[str, str], what: str) -> dict[str, str]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import ABSOLUTE
 from pytest_vla.policies.base import Answer, Episode, Observation, as_observations
-from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE, Traits
-from pytest_vla.policies.lerobot_inputs import ACTION, WRIST, Inputs
+from pytest_vla.policies.fit import ACTION_SIZE, Traits
+from pytest_vla.policies.lerobot_inputs import WRIST, Inputs
 from pytest_vla.policies.view import as_rendered, resize_with_padding, rotation_6d
 from pytest_vla.util.warnings import describe
 
@@ -32,7 +32,7 @@ _TRIAL_INSTRUCTION = "put the bowl on the plate"
 _TRIAL_SIZE = 256
 
 
-_TRIAL_VECTORS = {"state": (STATE_SIZE,), "robot0_eef_pos": (3,), "controller_mat": (3, 3)}
+_TRIAL_VECTORS = {"robot0_eef_pos": (3,), "controller_mat": (3, 3)}
 
 
 Processor = Callable[[Any], Any]
@@ -114,14 +114,14 @@ class LerobotPolicy:
 
     @property
     def traits(self) -> Traits:
-        """The traits that the config states; `read_inputs` has already refused policies that do not fit."""
+        """The traits that the config states."""
         is_xvla = self._inputs.is_xvla
         return Traits(
-            action_size=ACTION_SIZE if is_xvla else self._model.config.output_features[ACTION].shape[0],
+            action_size=self._inputs.action_size,
             action_convention=ABSOLUTE if is_xvla else None,
             image_transform="rotate_180" if is_xvla else None,
             reads=tuple(self.reads),
-            state_size=None if self._inputs.state is None or is_xvla else STATE_SIZE,
+            state_size=self._inputs.state_size,
             draws=True if self.manner.noise is not None else None,
             cameras=tuple(f"{_short(key)}={picture}" for key, picture in self._inputs.pictures.items()),
             guessed=tuple(map(_short, self._inputs.guessed)) or None,
@@ -149,7 +149,7 @@ class LerobotPolicy:
     def act(
         self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
     ) -> list[NDArray[np.float64] | Answer]:
-        """Return the chunks (k, 7) after the policy's own postprocessor, with samples for sessions that request some.
+        """Return the chunks (k, n) after the policy's own postprocessor, with samples for sessions that request some.
 
         Samples are computed after the chunks, from noise that is drawn after theirs: the executed actions are bit for
         bit the same with and without samples.
@@ -213,7 +213,7 @@ class LerobotPolicy:
         return self._finish(chunk)
 
     def _batch(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> dict[str, Any]:
-        """Return the preprocessor's input: pictures (B, 3, H, W) float32 in [0, 1], state (B, 8), instructions."""
+        """Return the preprocessor's input: pictures (B, 3, H, W) float32 in [0, 1], state (B, s), instructions."""
         batch: dict[str, Any] = {"task": [session.instruction for session in sessions]}
         if self._inputs.is_xvla:
             turns = [session.wrist_transform for session in sessions]
@@ -294,8 +294,8 @@ def make_policy(
         replan: overrides the config's ``n_action_steps``.
 
     Raises:
-        VlaError: it does not answer, its actions are not (k, 7), or it keeps state of an episode that cannot be
-            taken out.
+        VlaError: it does not answer, its actions are not of the config's size, or it keeps state of an episode that
+            cannot be taken out.
     """
 
     def policy_of(manner: Manner) -> LerobotPolicy:
@@ -377,10 +377,10 @@ class _Trial:
     """An episode that repeats one trial question, which a seed determines."""
 
     def __init__(self, policy: LerobotPolicy, seed: int) -> None:
-        drawn = np.random.default_rng(seed)
+        drawn, vectors = np.random.default_rng(seed), {**_TRIAL_VECTORS, "state": policy.traits.state_size}
         self.observation = {
-            name: drawn.normal(0, 0.1, _TRIAL_VECTORS[name])
-            if name in _TRIAL_VECTORS
+            name: drawn.normal(0, 0.1, vectors[name])
+            if name in vectors
             else drawn.integers(0, 256, (_TRIAL_SIZE, _TRIAL_SIZE, 3), dtype=np.uint8)
             for name in policy.reads
         }
@@ -394,11 +394,11 @@ class _Trial:
         return self._session
 
     def ask(self) -> NDArray[np.float64]:
-        """Return the answer. Raises VlaError if it is not actions (k, 7), or any error of the policy."""
+        """Return the answer. Raises VlaError if it is no actions (k, n), or any error of the policy."""
         (given,) = self._policy.act([self.prepared()], [self.observation])
-        answer = np.asarray(given)
-        if answer.ndim != 2 or answer.shape[1] != ACTION_SIZE or not len(answer):
-            raise VlaError(f"the policy's actions are {answer.shape[1:]}, expected ({ACTION_SIZE},)")
+        answer, size = np.asarray(given), self._policy.traits.action_size
+        if answer.ndim != 2 or answer.shape[1] != size or not len(answer):
+            raise VlaError(f"the policy's actions are {answer.shape[1:]}, and its config says ({size},)")
         return answer
 
 

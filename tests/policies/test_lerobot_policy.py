@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla import evaluate
+from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Wishes, is_batch_policy
+from pytest_vla.policies.fit import check_fit
 from pytest_vla.policies.generators import reseed
 from pytest_vla.policies.lerobot import load
 from pytest_vla.policies.view import policy_view
+from pytest_vla.testing import point_suite
 from tests.support import lerobot_models
 from tests.support.lerobot_answers import alone, ask, episode
 from tests.support.lerobot_models import INSTRUCTIONS, observation, save_act, save_diffusion, save_smolvla
@@ -276,3 +281,24 @@ def test_what_a_class_remembers_in_itself_is_kept_apart_and_what_it_hides_is_ref
     monkeypatch.setattr(SmolVLAPolicy, "predict_action_chunk", counting(lambda policy: policy.model))
     with pytest.raises(VlaError, match="smolvla on cpu: the policy keeps episode state that cannot be separated"):
         load(str(smolvla), "cpu")
+
+
+def test_a_policy_of_another_robot_runs_on_a_suite_of_its_sizes(tmp_path: Path) -> None:
+    """As lerobot's checkpoints for Meta-World, PushT and ALOHA do; one picture, named by ?cameras=."""
+    from lerobot.configs.types import FeatureType, PolicyFeature
+
+    inputs = {
+        "observation.image": PolicyFeature(FeatureType.VISUAL, (3, 32, 48)),
+        "observation.state": PolicyFeature(FeatureType.STATE, (2,)),
+    }
+    output = {"action": PolicyFeature(FeatureType.ACTION, (2,))}
+    folder = save_act(tmp_path, input_features=inputs, output_features=output)
+    loaded = load(str(folder), "cpu", cameras={"image": "front_image"})
+    assert (loaded.traits.action_size, loaded.traits.state_size) == (2, 2)
+    assert check_fit(loaded.traits, point_suite()) == ()
+    with closing(WorldPool(allow_versions=True)) as pool:
+        shown = pool(point_suite().tasks[0]).reset(0, 0)
+        (chunk,) = loaded.act([loaded.begin(episode(0))], [shown])
+    assert np.asarray(chunk).shape == (6, 2)
+    with pytest.raises(VlaError, match="VLA-P001"):
+        evaluate(loaded, suite="tabletop", episodes=1, results=tmp_path / "results", progress=False)

@@ -143,7 +143,8 @@ def save_act(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
     )
     torch.manual_seed(seed)
     policy = ACTPolicy(config)
-    stats = dataset_stats() | {name: _picture_stats() for name in config.image_features}
+    sizes = (config.robot_state_feature.shape[0], config.action_feature.shape[0])
+    stats = dataset_stats(*sizes) | {name: _picture_stats() for name in config.image_features}
     return save(folder / "policy", policy, *make_act_pre_post_processors(config, stats))
 
 
@@ -259,7 +260,7 @@ def save_lora(folder: Path, base: Path, *, seed: int = 0, **changes: Any) -> Pat
     return folder
 
 
-def dataset_stats() -> dict[str, dict[str, Any]]:
+def dataset_stats(state: int = 8, action: int = 7) -> dict[str, dict[str, Any]]:
     """Statistics of a data set that make normalisation show: no mean is 0, no deviation 1."""
     import torch
 
@@ -268,7 +269,7 @@ def dataset_stats() -> dict[str, dict[str, Any]]:
         deviation = torch.linspace(0.5, 2, size) * scale
         return {"mean": mean, "std": deviation, "min": mean - 3 * deviation, "max": mean + 3 * deviation}
 
-    return {"observation.state": stats(8, 0.7), "action": stats(7, 0.3)}
+    return {"observation.state": stats(state, 0.7), "action": stats(action, 0.3)}
 
 
 def save(folder: Path, policy: Any, before: Any, after: Any) -> Path:
