@@ -71,6 +71,7 @@ def test_arena_costs(version: str, kernels: str, traces: str, count: int) -> Non
     assert printed.count("PASSED tests/parity/test_arena_costs.py::test_every_step") == count
 
 
+@pytest.mark.study  # Its goldens, above, are in CI; and upstream live under the first version (test_live.py).
 @pytest.mark.parametrize("version", LIVE)
 def test_upstream_live(version: str) -> None:
     """Whole episodes, and a quarter of the scenes."""
@@ -80,6 +81,7 @@ def test_upstream_live(version: str) -> None:
     assert printed.count("PASSED tests/parity/test_live.py") == 2
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("version", LIVE)
 def test_upstream_arena_live(version: str) -> None:
     """Whole episodes of VLA-Arena."""
