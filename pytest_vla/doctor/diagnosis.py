@@ -481,6 +481,9 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: S
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
         value = gain * len(each.dimensions) / 7 - each.cost
         is_told = _is_told_by_values(each, pairs)
+        if is_told:
+            # Of its two directions the better one, which may gain nothing where the gripper moves at wrong times.
+            value = max(value, 1e-6 + 1e-7 * gain)
         # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
         if not (value > most and (is_told or (gain > 0.15 and reached >= _LEAST_REACHED))):
             continue
