@@ -10,6 +10,7 @@ import importlib.metadata
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from pytest_vla.plan.choices import OUT_OF_RANGE
 from pytest_vla.plan.choices import UNSCALED as UNSCALED
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene, Protocol, Task
+from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.sim.own_models import (
     MODEL_STATE,
     Observe,
@@ -57,7 +59,7 @@ Hold = Callable[[Any, "NDArray[np.float64] | None"], "NDArray[np.float64]"]
 ActionMap = Callable[["NDArray[np.float64]"], Any]
 """From a policy's action in [-1, 1] to what the environment takes."""
 
-_NEEDED = ("reset", "step", "action_space", "observation_space")
+_NEEDED = ("reset", "step", "close", "action_space", "unwrapped", "metadata")
 _IMAGE_SIZE = (256, 256)
 _CONTROL_FREQ = 20
 _MAX_STEPS = 300
@@ -130,7 +132,10 @@ class Environment:
         """Raise VlaError if gymnasium or one of the packages cannot be imported; it says what to install."""
         for package in (*(("gymnasium",) if isinstance(self.env, str) else ()), *self.packages):
             try:
-                importlib.import_module(package)
+                with quiet_robosuite() if package == "robosuite" else nullcontext():
+                    importlib.import_module(package)
+            except VlaError:
+                raise
             except Exception as error:
                 raise VlaError(f"{package} cannot be imported ({error}): pip install '{self.install}'") from error
 
@@ -445,7 +450,7 @@ def _spaces(made: Environment, task: GymTask, scene: Mapping[str, Any]) -> GymSp
         is_box = made.action is not None or hasattr(action, "low")
         if getattr(action, "shape", None) is None or len(action.shape) != 1 or not is_box:
             raise VlaError(f"{made.title}: its actions are {action}; expected a Box of one dimension")
-        shapes = _shapes(env.observation_space, made.title)
+        shapes = _shapes(getattr(env, "observation_space", None), made.title)
         if made.seeded:
             _check_seeded(env, made, task)
         spec, rate = getattr(env, "spec", None), env.metadata.get("render_fps")
@@ -562,7 +567,10 @@ def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
         if not isinstance(made.env, str):
             env = made.env(**options)
             if lacks := [name for name in _NEEDED if not hasattr(env, name)]:
-                raise VlaError(f"{made.title} returned {quoted(env)}, which is no environment: it has no {lacks[0]}")
+                raise VlaError(
+                    f"{made.title} returned {quoted(env)}, which is no environment: it has no {lacks[0]}. Derive its "
+                    "class from gymnasium.Env"
+                )
             return env
         try:
             gymnasium: Any = importlib.import_module("gymnasium")

@@ -190,7 +190,11 @@ def records_page() -> Iterator[str]:
             ("`qpos`", "(n+1, nq)", "MuJoCo's: m and rad; of a suite with a world of its own that world's state"),
             ("`qvel`", "(n+1, nv)", "m/s and rad/s; of a world of its own (n+1, 0)"),
             ("`eef_pos`", "(n+1, 3)", "m, world frame"),
-            ("`actions`", "(n, k)", "of the suite's k numbers, 7 of most; as the policy gave them, clipped to [-1, 1]"),
+            (
+                "`actions`",
+                "(n, k)",
+                "of the suite's k numbers, 7 of most; as the policy gave them, clipped to [-1, 1] if they are scaled",
+            ),
             ("`outcome`", "()", "the episode's outcome, a text"),
             ("any other", "(n, ...)", "a series of numbers or truths, a row a control step; not there: not measured"),
         ),

@@ -104,7 +104,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Examine the policy and print the result. Raises VlaError: it cannot be examined, or something is wrong."""
-    from pytest_vla.doctor.examine import ExaminationSettings, demonstrations_of, examine
+    from pytest_vla.doctor.examine import ExaminationSettings, check_examinable, demonstrations_of, examine
     from pytest_vla.doctor.findings import CODES, examination_table
     from pytest_vla.doctor.page import write_page
     from pytest_vla.policies.load import check_model, load_policy
@@ -128,6 +128,7 @@ def run(options: argparse.Namespace) -> None:
     ):
         raise VlaError(f"--html={options.html}: it cannot be written: choose another place")
     suite, evaluator = _suite_and_evaluator(options)
+    check_examinable(suite)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan
     settings = ExaminationSettings(

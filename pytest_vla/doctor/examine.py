@@ -147,6 +147,16 @@ def demonstrations_of(
     return read_demonstrations(Path(where), suite, count, cameras=chosen, no_ops=no_ops, told=told)
 
 
+def check_examinable(suite: Suite) -> None:
+    """Raise VlaError if a suite's actions are not LIBERO's."""
+    protocol = suite.protocol
+    if protocol.vectors or protocol.action_size not in (ACTION_SIZE, None):
+        raise VlaError(
+            f"{suite.name} has its own world, and the doctor knows only LIBERO's actions (robosuite's OSC_POSE, 7 "
+            "numbers). `pytest-vla check-policy` takes any suite"
+        )
+
+
 def examine(
     policy: Policy | BatchPolicy,
     suite: Suite,
@@ -168,10 +178,7 @@ def examine(
         VlaError: the suite's actions are not LIBERO's, or the policy sees the simulator's state.
         EpisodeError: the policy raises as it is wired today.
     """
-    protocol = suite.protocol
-    if protocol.vectors or protocol.action_size not in (ACTION_SIZE, None):
-        told_of = f"{suite.name}: the doctor knows actions of robosuite's OSC_POSE, 7 numbers"
-        raise VlaError(f"{told_of}; this suite has a world of its own")
+    check_examinable(suite)
     if not demonstrations:
         raise VlaError(f"there is no demonstration of {suite.name}: give one at least")
     steps, names = _Timed(), tuple(each.name for each in demonstrations)

@@ -505,11 +505,13 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
     def differs(one: object, other: object) -> bool:
         return one is not None and other is not None and one != other
 
-    # A checkpoint's sizes are what it was trained with; its cameras can be named.
-    other = f"use a checkpoint that was trained on {name}" if said.cameras else None
+    # The codes' own remedies are for LIBERO's robot, and a checkpoint's sizes are what it was trained with.
+    is_other = has.rotation is None
+    checkpoint = f"use a checkpoint that was trained on {name}" if said.cameras else None
     if differs(said.action_size, has.action_size):
         yield ACTION_DIMENSION.found(
-            f"the policy's actions have {said.action_size} values, but {name} takes {has.action_size}", mend=other
+            f"the policy's actions have {said.action_size} values, but {name} takes {has.action_size}",
+            mend=checkpoint or ("use a policy for this robot" if is_other else None),
         )
     if differs(said.action_convention, has.action_convention):
         yield ACTION_CONVENTION.found(
@@ -546,7 +548,10 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"{has.image_transform!r}"
         )
     if differs(said.state_size, has.state_size) or differs(said.state_layout, has.state_layout):
-        yield STATE.found(f"the policy takes a state{_state(said)}, but {name} has one{_state(has)}", mend=other)
+        computed = f"compute it from the suite's observations ({', '.join(given)})" if is_other else None
+        yield STATE.found(
+            f"the policy takes a state{_state(said)}, but {name} has one{_state(has)}", mend=checkpoint or computed
+        )
     if differs(said.control_freq, has.control_freq):
         yield CONTROL_RATE.found(
             f"the policy was trained at {said.control_freq:g} Hz, but {name} runs at {has.control_freq:g} Hz"

@@ -14,6 +14,7 @@ from pytest_vla import gym
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import MujocoScene
+from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.suites.robosuite.extension import TASKS, suite_name
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class Robosuite:
         from pytest_vla.sim.gl import select_gl
 
         select_gl()
-        import robosuite
+        with quiet_robosuite():
+            import robosuite
 
         if not robosuite.__version__.startswith("1.4."):
             raise VlaError(f"robosuite is {robosuite.__version__}, expected 1.4: pip install 'pytest-vla[libero]'")

@@ -26,6 +26,7 @@ def test_a_policy_has_to_be_named(capfd: pytest.CaptureFixture[str]) -> None:
     [
         (("--demos=nowhere",), "nowhere"),
         (("--vla-suite=tabletopp",), "tabletop"),
+        (("--vla-suite=pusht",), "check-policy"),
         (("--vla-tasks=fly",), "fly"),
         (("--html=no/such/folder/page.html",), "no/such/folder"),
         (("--html=.",), "--html=."),

@@ -189,6 +189,14 @@ def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
 
 
 @pytest.mark.usefixtures("in_its_place")
+def test_an_environment_whose_spaces_are_given_needs_no_observation_space() -> None:
+    with pytest.raises(VlaError, match="its observation state is None; expected a Box"):
+        gym.suite("bare", gymnasium_like.Bare, instruction="push")
+    spaces = gym.GymSpaces(1, (("observation", 2), ("desired_goal", 1)))
+    check_world(gym.suite("bare", gymnasium_like.Bare, instruction="push", spaces=spaces).tasks[0])
+
+
+@pytest.mark.usefixtures("in_its_place")
 @pytest.mark.parametrize(
     ("env", "table", "complaint"),
     [
@@ -229,6 +237,9 @@ def test_a_policy_that_says_what_it_takes_is_held_against_the_suite() -> None:
     found = fit.check_fit(Traits(action_size=7, reads=("agentview_image",), state_size=8), cart)
     assert [finding.code for finding in found] == ["VLA-P001", "VLA-P005", "VLA-P008"]
     assert "cart takes 1" in found[0].message
+    # A remedy for LIBERO's robot would mislead.
+    assert "7 values:" not in found[0].message
+    assert "robot0_" not in found[2].message
 
 
 REAL = """

@@ -37,7 +37,7 @@ class Cart:
     observation_space = Dict(observation=Box(-9, 9, (2,)), desired_goal=Box(-9, 9, (1,)))
 
     def __init__(self, render_mode=None, far=0.4):
-        self.render_mode, self.far = render_mode, far
+        self.render_mode, self.far, self.unwrapped = render_mode, far, self
 
     def reset(self, seed=None, options=None):
         self.at, self.speed = float(np.random.default_rng(seed).uniform(-0.1, 0.1)), 0.0
@@ -100,6 +100,10 @@ class Nested(Cart):
 
     def _observation(self):
         return {"observation": {"at": np.zeros(1)}}
+
+
+class Bare(Cart):
+    observation_space = property()
 
 
 class Early(Cart):
