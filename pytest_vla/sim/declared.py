@@ -349,7 +349,8 @@ def _force(rule: CostRule, scene: RuleScene) -> Check:
     excepted = _excepted(rule, scene)
     names = (on,) if by is None else (by, on)
     pressed_at_most = scene.most(on) if fixed is None else fixed
-    scene.watch(pressed_at_most, ~excepted if by is None else scene.most(by) & ~excepted)
+    others = scene.most(by) if by is not None else ~pressed_at_most if on != HELD else ~scene.mask(())
+    scene.watch(pressed_at_most, others & ~excepted)
     if HELD in names:
         scene.watch_grasps()
 

@@ -21,10 +21,12 @@ from pytest_vla.scene.cost_rules import GOAL, GRIPPER, HELD, PARTS, ROBOT, CostR
 from pytest_vla.scene.variation import named_geoms, part_number
 from pytest_vla.sim.contacts import Things
 from pytest_vla.sim.declared import Declared, Missing, RuleScene, name_of
-from pytest_vla.sim.substeps import FOLLOWED, Array, Ids, Mask, Pairs, Present, Press, strongest
+from pytest_vla.sim.substeps import CENTRE, FOLLOWED, Array, Ids, Mask, Pairs, Press, strongest
 from pytest_vla.util.text import did_you_mean
 
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+_TURN, _MOVES = slice(3, 12), slice(12, 18)
+"""Of what is followed of a body: its rotation matrix; its angular velocity and the velocity of its centre."""
 
 
 class _Moment(NamedTuple):
@@ -138,12 +140,17 @@ class Steps:
             if data is self._data:
                 self.settle()
             wrench = np.zeros(6)
-            for row, contact in zip(measured, met.tolist(), strict=True):
+            measured[:, 1:] = data.contact.pos[met]
+            for row, contact in enumerate(met.tolist()):
                 mujoco.mj_contactForce(self._model, self.copy, contact, wrench)
-                row[0], row[1:] = wrench[0], data.contact.pos[contact]
-        present = Present(self._model, data)
-        motion = [present.motion(body)[0] for body in self._followed]
-        return _Moment(float(data.time), geoms[met].copy(), measured, np.array(motion).reshape(-1, FOLLOWED))
+                measured[row, 0] = wrench[0]
+        motion = np.empty((len(self._followed), FOLLOWED))
+        if self._followed:
+            bodies = [*self._followed]
+            motion[:, CENTRE], motion[:, _TURN] = data.xipos[bodies], data.xmat[bodies]
+            for body, row in self._followed.items():
+                mujoco.mj_objectVelocity(self._model, data, mujoco.mjtObj.mjOBJ_BODY, body, motion[row, _MOVES], 0)
+        return _Moment(float(data.time), geoms[met], measured, motion)
 
     @property
     def last(self) -> int:
