@@ -111,18 +111,20 @@ class Steps:
         if wrong is not None:
             raise wrong
         ended = float(self._data.time)
-        if ended > began:
-            # The state that a step ends with belongs to the next one, whether or not it was looked at.
-            self._next = [moment for moment in self._moments if moment.time >= ended]
-            self._moments = [moment for moment in self._moments if moment.time < ended]
-        elif not self._moments:
+        if ended <= began:
+            # No time passed, or the world began anew.
             self.settle()
-            self._moments = [self._moment(self.copy)]
-        if not self._moments:
+            self._moments = self._moments or [self._moment(self.copy)]
+            return
+        # The state that a step ends with belongs to the next one, whether or not it was looked at.
+        self._next = [moment for moment in self._moments if moment.time >= ended]
+        self._moments = [moment for moment in self._moments if moment.time < ended]
+        steps = round((ended - began) / self._model.opt.timestep)
+        if len(self._moments) < steps:
             raise EpisodeError(
                 "world-protocol",
-                "MuJoCo's control callback was not called in a control step, so contact could not be seen for "
-                "--vla-cost-file: the model disables actuation, or the world sets the callback itself",
+                f"MuJoCo called its control callback in {len(self._moments)} of {steps} physics steps, so contact could "
+                "not be seen for --vla-cost-file: the model disables actuation, or the world sets the callback itself",
             )
 
     def _look(self) -> None:
