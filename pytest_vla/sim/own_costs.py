@@ -123,8 +123,8 @@ class Steps:
         if len(self._moments) < steps:
             raise EpisodeError(
                 "world-protocol",
-                f"MuJoCo called its control callback in {len(self._moments)} of {steps} physics steps, so contact could "
-                "not be seen for --vla-cost-file: the model disables actuation, or the world sets the callback itself",
+                f"MuJoCo called its control callback in {len(self._moments)} of {steps} physics steps, so contacts "
+                "were missed for --vla-cost-file: the model disables actuation, or the world sets the callback itself",
             )
 
     def _look(self) -> None:

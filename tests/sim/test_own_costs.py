@@ -28,10 +28,8 @@ def arm(**changes: Any) -> Task:
 
 def rule(kind: str, **keys: Any) -> str:
     """Return a table of a file of costs, with the rule's kind as its name."""
-    return f'[[cost]]\nrule = "{kind}"\n' + "".join(
-        f"{key} = {value if isinstance(value, float | int) else str(value) if isinstance(value, list) else repr(value)}\n"
-        for key, value in ({"name": kind} | keys).items()
-    )
+    lines = (f"{key} = {value!r}\n" for key, value in ({"name": kind, "rule": kind} | keys).items())
+    return "".join(("[[cost]]\n", *lines))
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def throw(world: OwnWorld, speed: float, distance: float) -> Any:
     model, data = world.inner.mujoco()
     geom, puck = model.geom("disc").id, data.joint(model.body("puck").jntadr[0])
     model.geom_priority[geom], model.geom_solref[geom] = 1, (-3e5, 0.0)
-    puck.qpos[:3] = data.geom("fist").xpos + [0.0, -0.06 - distance, 0.0]
+    puck.qpos[:3] = data.geom("fist").xpos - np.array([0.0, 0.06 + distance, 0.0])
     puck.qvel[:] = [0.0, speed, 0.0, 0.0, 0.0, 0.0]
     return data
 
@@ -194,9 +192,7 @@ def test_what_fingers_hold_is_held(world: Callable[..., OwnWorld]) -> None:
         ('[[cost]]\nliteral = "(Fall puck)"\n', "costs.toml:1: .*a literal in CBDDL is about LIBERO's scenes"),
     ],
 )
-def test_what_the_model_lacks_is_an_error_or_skipped(
-    text: str, complaint: str, world: Callable[..., OwnWorld]
-) -> None:
+def test_what_the_model_lacks_is_an_error_or_skipped(text: str, complaint: str, world: Callable[..., OwnWorld]) -> None:
     with pytest.raises(VlaError, match=complaint):
         world(text)
     own = world(f'{text}missing = "skip"\n')
@@ -272,7 +268,9 @@ def test_a_run_records_the_charges_and_nothing_else_changes(pytester: pytest.Pyt
     once = digests(pytester.path / ".vla")
     assert not any(record.costs for record in records_of(pytester.path / ".vla"))
     (pytester.path / "costs.toml").write_text(rule("joint", within=0.2) + rule("touch", by="robot"))
-    pytester.runpytest_subprocess(*base, "--vla-cost-file=costs.toml", "--vla-results=charged").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*base, "--vla-cost-file=costs.toml", "--vla-results=charged").assert_outcomes(
+        passed=1
+    )
     assert digests(pytester.path / "charged") == once
     (record,) = records_of(pytester.path / "charged")
     assert {charge.name for charge in record.costs if charge.account == "declared"} == {"joint", "touch"}
