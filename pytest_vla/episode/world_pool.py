@@ -28,13 +28,12 @@ from pytest_vla.scene.cost_rules import Charging, CostRule
 from pytest_vla.scene.scene import own_scene
 from pytest_vla.scene.variation import ModelEdit, Variation
 from pytest_vla.sim.lazy_observation import Observation
-from pytest_vla.sim.own_models import place_cameras, start_elsewhere
+from pytest_vla.sim.own_models import ModelChanges, place_cameras, start_elsewhere
 from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.model_changes import ModelChanges
     from pytest_vla.sim.own_costs import OwnCosts
 
 
@@ -379,8 +378,6 @@ class OwnWorld:
         assert own is not None, "a variation of the model is refused without"
         model, data = self.inner.mujoco()
         if model is not self._model:
-            from pytest_vla.sim.model_changes import ModelChanges
-
             self._model, self._model_changes = model, ModelChanges(model)
         assert self._model_changes is not None
         shadows = model.light_castshadow.copy()
