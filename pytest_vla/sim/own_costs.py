@@ -55,7 +55,6 @@ class Steps:
         self._moments: list[_Moment] = []
         # That of the state which the next control step begins with, if it was looked at already.
         self._next: list[_Moment] = []
-        self._wrong: BaseException | None = None
 
     def watch(self, one: Mask, other: Mask) -> None:
         """Record contacts of a geom of `one` with one of `other`, in either order, from now on."""
@@ -78,8 +77,10 @@ class Steps:
         # A callback of the world's own may count its calls.
         before = mujoco.get_mjcb_control()
         mujoco.set_mjcb_control(None)
-        mujoco.mj_forward(self._model, self.copy)
-        mujoco.set_mjcb_control(before)
+        try:
+            mujoco.mj_forward(self._model, self.copy)
+        finally:
+            mujoco.set_mjcb_control(before)
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -95,11 +96,11 @@ class Steps:
             if before is not None:
                 before(model, data)
             # A step by Runge-Kutta also tries states that the simulation never has; its stack is then in use.
-            if data is self._data and not data.pstack and self._wrong is None:
-                try:
-                    self._look()
-                except BaseException as error:
-                    self._wrong = error
+            if data is self._data and not data.pstack:
+                # A state looked at again, or one that the world has gone back from.
+                while self._moments and self._moments[-1].time >= data.time:
+                    self._moments.pop()
+                self._moments.append(self._moment(data))
 
         mujoco.set_mjcb_control(look)
         try:
@@ -107,9 +108,6 @@ class Steps:
         finally:
             if mujoco.get_mjcb_control() is look:
                 mujoco.set_mjcb_control(before)
-            wrong, self._wrong = self._wrong, None
-        if wrong is not None:
-            raise wrong
         ended = float(self._data.time)
         if ended <= began:
             # No time passed, or the world began anew.
@@ -126,13 +124,6 @@ class Steps:
                 f"MuJoCo called its control callback in {len(self._moments)} of {steps} physics steps, so contacts "
                 "were missed for --vla-cost-file: the model disables actuation, or the world sets the callback itself",
             )
-
-    def _look(self) -> None:
-        data = self._data
-        # A state looked at again, or one that the world has gone back from.
-        while self._moments and self._moments[-1].time >= data.time:
-            self._moments.pop()
-        self._moments.append(self._moment(data))
 
     def _moment(self, data: Any) -> _Moment:
         geoms = data.contact.geom
@@ -227,7 +218,9 @@ class OwnRuleScene(RuleScene):
         names, model = self.things.names, self.model
         if name == GOAL or name in (each.lower() for each in self.own.objects):
             return self.mask(self.thing(name))
-        surfaces = {surface for surface, _ in self.own.surfaces}
+        if name in PARTS and name != HELD:
+            return self.part(name)()
+        surfaces = [surface for surface, _ in self.own.surfaces]
         if name in surfaces:
             return self.mask({names.index(name)})
         found = np.zeros(model.ngeom + 1, dtype=bool)

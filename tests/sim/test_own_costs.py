@@ -135,6 +135,7 @@ def test_physics_is_the_same_with_and_without(world: Callable[..., OwnWorld]) ->
         ({"by": "#1"}, {("#1", "puck")}),
         ({"by": "table", "except": "goal"}, set()),
         ({"by": "floor"}, set()),
+        ({"by": "puck", "things": "robot"}, set()),
     ],
 )
 def test_names_are_those_of_the_model(
