@@ -288,8 +288,9 @@ def _bodies(model: Any, name: str) -> dict[str, int]:
 def below(model: Any, bodies: set[int]) -> set[int]:
     """Return these bodies and all that are attached to them, however deep."""
     found = set(bodies)
-    for body in range(1, model.nbody):
-        if int(model.body_parentid[body]) in found:
+    # A body comes after the one that it is attached to.
+    for body, parent in enumerate(model.body_parentid.tolist()):
+        if parent in found and body:
             found.add(body)
     return found
 
