@@ -4,6 +4,7 @@ import gc
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -23,17 +24,17 @@ from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.session import ask_session, begin_session
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
-from pytest_vla.scene.cost_rules import Charging
+from pytest_vla.scene.cost_rules import Charging, CostRule
 from pytest_vla.scene.scene import own_scene
 from pytest_vla.scene.variation import ModelEdit, Variation
 from pytest_vla.sim.lazy_observation import Observation
-from pytest_vla.sim.own_models import place_cameras, start_elsewhere
+from pytest_vla.sim.own_models import ModelChanges, place_cameras, start_elsewhere
 from pytest_vla.util.text import quoted
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, check_versions, recorded_versions
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.model_changes import ModelChanges
+    from pytest_vla.sim.own_costs import OwnCosts
 
 
 class WorldPool:
@@ -87,15 +88,11 @@ class WorldPool:
         return world
 
     def _own(self, task: Task, variation: Variation | None) -> Any:
-        declared = None if self._charging is None else self._charging.declared
-        if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
-            raise VlaError(
-                f"{rule.where}: {task.suite}/{task.name} has its own simulator, which charges costs through "
-                'costs(); leave such tasks out: tasks = "..."'
-            )
         if self._world is None or self._world.task.world is None or not self._world.switch(task, variation):
             self.close()
-            self._world = OwnWorld(task, variation, keep_every=self._keep_every)
+            declared = None if self._charging is None else self._charging.declared
+            rules = () if declared is None else tuple(rule for rule in declared.rules if rule.is_of(task))
+            self._world = OwnWorld(task, variation, keep_every=self._keep_every, rules=rules)
         return self._world
 
     def close(self) -> None:
@@ -275,15 +272,23 @@ class OwnWorld:
         variation: of the task: of pictures, words and actions, and of its MuJoCo model and state if its task has a
             `pytest_vla.plan.task.MujocoScene`.
         keep_every: if no state can be restored, keep the first camera's picture every so many steps; 0 for never.
+        rules: the user's costs that apply to the task.
 
     Raises:
-        VlaError: the world cannot be made, or lacks methods.
+        VlaError: the world cannot be made, lacks methods, or shows no MuJoCo model that a rule could be about.
     """
 
     is_own = True
     """Whether what `provenance` says is of another simulator than MuJoCo, so that it makes episodes comparable."""
 
-    def __init__(self, task: Task, variation: Variation | None = None, *, keep_every: int = 0) -> None:
+    def __init__(
+        self,
+        task: Task,
+        variation: Variation | None = None,
+        *,
+        keep_every: int = 0,
+        rules: tuple[CostRule, ...] = (),
+    ) -> None:
         assert task.world is not None, "the task's world is MuJoCo's"
         try:
             self.inner: Any = task.world(task)
@@ -308,6 +313,21 @@ class OwnWorld:
         # Of the world's MuJoCo model, from the first variation of it on.
         self._model: Any = None
         self._model_changes: ModelChanges | None = None
+        self._costs: OwnCosts | None = None
+        if rules:
+            if task.scene is None or not hasattr(self.inner, "mujoco"):
+                self.close()
+                raise VlaError(
+                    f"{rules[0].where}: {task.suite}/{task.name} has its own simulator and shows no MuJoCo model; it "
+                    'charges costs through costs(). Leave such tasks out: tasks = "..."'
+                )
+            from pytest_vla.sim import own_costs
+
+            try:
+                self._costs = own_costs.OwnCosts(task, rules, self.inner.mujoco)
+            except VlaError:
+                self.close()
+                raise
 
     def switch(self, task: Task, variation: Variation | None) -> bool:
         """Take this world for an episode of another variation. Returns whether it can be."""
@@ -335,13 +355,16 @@ class OwnWorld:
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):
             seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
+        if self._costs is not None:
+            self._costs.begin()
         found = self._observed(seen)
         self._keep()
         return found
 
     def step(self, action: NDArray[np.float64]) -> Observation:
         """Run one control step."""
-        seen = self.inner.step(np.array(action, dtype=np.float64))
+        with nullcontext() if self._costs is None else self._costs.charging(self._steps + 1):
+            seen = self.inner.step(np.array(action, dtype=np.float64))
         self._steps += 1
         found = self._observed(seen)
         self._keep()
@@ -355,8 +378,6 @@ class OwnWorld:
         assert own is not None, "a variation of the model is refused without"
         model, data = self.inner.mujoco()
         if model is not self._model:
-            from pytest_vla.sim.model_changes import ModelChanges
-
             self._model, self._model_changes = model, ModelChanges(model)
         assert self._model_changes is not None
         shadows = model.light_castshadow.copy()
@@ -419,6 +440,15 @@ class OwnWorld:
     def costs(self) -> tuple[Charge, ...]:
         """Return the charges of the last step."""
         return own_charges(getattr(self.inner, "costs", dict)(), self._steps)
+
+    def charged(self) -> tuple[Charge, ...]:
+        """Return the charges of the episode so far by the user's costs."""
+        return () if self._costs is None else self._costs.charges()
+
+    def conclude(self) -> None:
+        """End the episode here and charge how it ended by the user's costs."""
+        if self._costs is not None:
+            self._costs.end(self._steps)
 
     def series(self) -> dict[str, NDArray[Any]]:
         """Return the world's own measurements at the last step, for the trajectory."""

@@ -43,8 +43,9 @@ from pytest_vla.expert.hand import (
 )
 from pytest_vla.expert.heights import Heights, corners
 from pytest_vla.expert.rehearsal import next_literal
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
 from pytest_vla.scene.problem import Literal
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, grip_site
+from pytest_vla.sim.arm import grip_site
 from pytest_vla.sim.contacts import Mask, Things, things_of
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_state import WorldCopy

@@ -7,7 +7,8 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, grip_site
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
+from pytest_vla.sim.arm import grip_site
 from pytest_vla.sim.movers import Movement
 
 Array = npt.NDArray[np.float64]

@@ -45,9 +45,10 @@ class SuiteWorld(typing.Protocol):
     `last` is the last action, or None before the first; without it that is `Protocol.settle_action`. close(): called
     after the last use.
 
-    A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, by three more methods. mujoco() -> the
-    model and the data that it simulates with, the same objects until the next reset. observe() -> the observation after
-    the state was changed. repaint(): textures or shadows are other ones, which the graphics side has to be sent.
+    A world of MuJoCo whose task has a `MujocoScene` is varied as LIBERO's are, and charged by ``--vla-cost-file``, by
+    three more methods. mujoco() -> the model and the data that it simulates with, the same objects until the next
+    reset. observe() -> the observation after the state was changed. repaint(): textures or shadows are other ones,
+    which the graphics side has to be sent.
     """
 
     def reset(self, case: "Case") -> "Seen":

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 REST_JOINTS = (0.0, -1.61037389e-01, 0.0, -2.44459747, 0.0, 2.22675220, math.pi / 4)
 """The arm's pose (rad) at a reset; LIBERO's, without its noise."""
 
+ARM_JOINTS, FINGERS = 7, 2
+"""The first joints of a model, and those after them."""
+
 JOINT_LIMITS = (
     (-2.8973, 2.8973),
     (-1.7628, 1.7628),

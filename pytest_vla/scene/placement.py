@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.choices import SEED, scene_draw
+from pytest_vla.scene.panda import ARM_JOINTS
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
@@ -27,7 +28,6 @@ SitePositions = Callable[[Mapping[str, float]], Callable[[str], Array]]
 
 _RESETS = 100
 _TRIES = 5000
-_ARM_JOINTS = 7
 _OBJECT_CLEARANCE = 0.01
 
 
@@ -153,7 +153,7 @@ def draw_placement(
     rounds = 1 + order.unseeded
     while failed < _RESETS:
         rounds += 1
-        generator.randn(_ARM_JOINTS)
+        generator.randn(ARM_JOINTS)
         joints: dict[str, float] = {}
         for _ in range(rounds):
             for draw in plan.joints:

@@ -1,8 +1,9 @@
 """A variation: one controlled change of a task, as a value. Pure: no simulator, no pytest."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -86,6 +87,24 @@ def part_number(model: "mujoco.MjModel", sort: str, name: str) -> int:
         return number
     known = ", ".join(getattr(model, sort)(each).name or f"#{each}" for each in range(min(counts[sort], 20)))
     raise VlaError(f"the model has no {sort} {name!r}; it has {known or 'none'}")
+
+
+def named_geoms(model: "mujoco.MjModel", names: Sequence[str]) -> tuple[int, ...]:
+    """Return the geoms that names of a `pytest_vla.plan.task.MujocoScene` mean. Raises VlaError if one means none."""
+    found: dict[int, None] = {}
+    for name in names:
+        if name.startswith("#"):
+            found[part_number(model, "geom", name)] = None
+            continue
+        of = [
+            geom
+            for geom in range(model.ngeom)
+            if fnmatchcase(model.geom(geom).name, name) or fnmatchcase(model.body(model.geom_bodyid[geom]).name, name)
+        ]
+        if not of:
+            raise VlaError(f"the model has no geom and no body {name!r}, which the suite's scene names")
+        found |= dict.fromkeys(of)
+    return tuple(found)
 
 
 ProblemEdit = Callable[["Problem"], "Problem"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
-from pytest_vla.scene.panda import PROFILES, ROBOSUITE_1_4, Profile
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS, PROFILES, ROBOSUITE_1_4, Profile
 from pytest_vla.sim.native import control_step, load_step
 from pytest_vla.sim.robosuite_control import (
     axisangle2quat,
@@ -28,8 +28,6 @@ from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]
 
-ARM_JOINTS = 7
-FINGERS = 2
 # The arm's rest pose (rad) and the fingers' (m) at a reset; LIBERO's Pandas, no noise.
 REST_JOINTS = np.array(panda.REST_JOINTS)
 REST_FINGERS = np.array([0.020833, -0.020833])

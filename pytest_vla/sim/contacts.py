@@ -10,10 +10,10 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pytest_vla.scene.literals import Literal
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.substeps import Contacts, Pairs
 
 if TYPE_CHECKING:

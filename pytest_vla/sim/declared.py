@@ -1,18 +1,22 @@
-"""The account of costs that a user declares: `pytest_vla.scene.cost_rules` judged on a world of any suite.
+"""The account of costs that a user declares: `pytest_vla.scene.cost_rules` judged on a MuJoCo model of any suite.
 
-Charges in a control step use all of its substeps: contact in any, the largest force, speed and tilt.
+Charges in a control step use all of its substeps: contact in any, the largest force, speed and tilt. This module loads
+without LIBERO's simulator: `pytest_vla.sim.meters` sets the rules up for LIBERO's scenes, and
+`pytest_vla.sim.own_costs` for other people's models.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+import mujoco
 import numpy as np
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge, Kind, Ledger, Point
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.cost_rules import (
     ARM,
     GOAL,
@@ -26,19 +30,12 @@ from pytest_vla.scene.cost_rules import (
     TERMINAL,
     CostRule,
 )
-from pytest_vla.scene.literals import GRIPPER as GRIPPER_NAME
-from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.workspaces import workspace
-from pytest_vla.sim.arm import ARM_JOINTS
-from pytest_vla.sim.contacts import Mask, Things, goal_things, held_within, things_of
-from pytest_vla.sim.costs.paper import judged_as_written, leaves, stances_of
-from pytest_vla.sim.costs.setting import Setting
-from pytest_vla.sim.costs.stances import Stances
-from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, Substeps, velocities_at
+from pytest_vla.sim.contacts import Mask, Things, held_within
+from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, velocities_at
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.world import World
+    from pytest_vla.sim.costs.stances import Stances
 
 _KINDS: dict[str, Kind] = {INSTANT: "instant", ONCE: "rule", TERMINAL: "terminal"}
 
@@ -52,6 +49,11 @@ class RuleFinding(NamedTuple):
     position: Point | None = None
     impulse: float | None = None
     substep: int | None = None
+
+
+def name_of(model: mujoco.MjModel, sort: str, number: int) -> str:
+    """Return the name of a part of a model, ``#3`` if it has none; see `pytest_vla.scene.variation.part_number`."""
+    return str(getattr(model, sort)(number).name) or f"#{number}"
 
 
 def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> RuleFinding:
@@ -75,32 +77,55 @@ _SET_DOWN = 0.05
 """m/s: a thing that touches something and is slower no longer falls."""
 
 
-class _Missing(Exception):
+class Missing(Exception):
     """The task has nothing of that name."""
 
 
+class Recorder(Contacts, Protocol):
+    """Contacts and motion in each substep, of what was asked for beforehand."""
+
+    def watch(self, one: Mask, other: Mask) -> None:
+        """Record contacts of a geom of `one` with one of `other` in each substep."""
+
+    def follow(self, body: int) -> None:
+        """Record how a body moves in each substep."""
+
+
 @dataclass
-class _Scene:
-    """The state that rules look at.
+class RuleScene:
+    """The state that rules look at, and what their names mean.
 
     Attributes:
+        model, data: of MuJoCo.
         substeps: those of the last control step if rules look at all of them, or None for the present moment
             alone.
+        things: the model's geoms, by what they belong to.
+        goal: indices of the things that the goal names.
+        roots: the root bodies of objects and fixtures, by name.
+        tables: names that stand for all parts of the workspace.
+        joints: the arm's joints.
+        tip: the body of the hand, and the point between the fingers (3,), m, from its centre of mass; None to take
+            the speed of links alone.
         uprights: for each body, the direction in its own frame that pointed up when the episode began.
         falling: for each rule's name, the fall of each thing that is held or was let go.
     """
 
-    world: "World"
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    substeps: Recorder | None
     things: Things
     goal: frozenset[int]
-    substeps: Substeps | None
+    roots: Mapping[str, int]
+    tables: frozenset[str]
+    joints: tuple[int, ...]
+    tip: tuple[int, np.ndarray] | None
     uprights: dict[int, np.ndarray]
-    falling: dict[str, dict[int, _Fall]]
+    falling: "dict[str, dict[int, _Fall]]"
 
     @cached_property
     def contacts(self) -> Contacts:
         """The contacts of all substeps, or of the present moment."""
-        return Present(self.world.model, self.world.data) if self.substeps is None else self.substeps
+        return Present(self.model, self.data) if self.substeps is None else self.substeps
 
     def watch(self, one: Mask, other: Mask) -> None:
         """Record contacts of a geom of `one` with one of `other` in each substep, if rules look at substeps."""
@@ -121,10 +146,18 @@ class _Scene:
             return self.goal
         if name in self.things.names:
             return frozenset([self.things.names.index(name)])
-        if name in {fixture.name for fixture in self.world.problem.fixtures}:
+        if name in self.tables:
             # The table itself, as task files call it.
             return self.things.workspace
-        raise _Missing(f"{name!r} is not in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
+        raise Missing(f"{name!r} is not in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
+
+    def geoms(self, name: str) -> Mask:
+        """Return the mask (ngeom+1,) of the geoms that a name means, other than one of `PARTS`."""
+        return self.mask(self.thing(name))
+
+    def owner(self, thing: int) -> str:
+        """Return the name of a thing, given its index, for a charge."""
+        return self.things.names[thing]
 
     def mask(self, numbers: Collection[int]) -> Mask:
         """Return the mask (ngeom+1,) of the geoms of things."""
@@ -136,7 +169,7 @@ class _Scene:
         fixed = {ARM: things.arm, GRIPPER: things.fingers[0] | things.fingers[1], ROBOT: things.robot}
         if name == HELD:
             return lambda: self.mask(held_within(things, self.contacts))
-        mask = fixed[name] if name in fixed else self.mask(self.thing(name))
+        mask = fixed[name] if name in fixed else self.geoms(name)
         return lambda: mask
 
     def most(self, name: str) -> Mask:
@@ -153,29 +186,25 @@ class _Scene:
 
         The function returns root bodies by name.
         """
-        model = self.world.model
-        roots = {body.name: int(model.body(body.root_body).id) for body in self.world.scene.bodies}
+        names, roots = self.things.names, self.roots
         if name == HELD:
             self.watch_grasps()
             for thing in self.things.loose:
-                self.follow(roots[self.things.names[thing]])
-            return lambda: {
-                self.things.names[held]: roots[self.things.names[held]]
-                for held in held_within(self.things, self.contacts)
-            }
-        if name == GOAL:
-            aimed = {known: roots[known] for known in self.things.names if known in roots and self.is_aimed(known)}
-            for body in aimed.values():
-                self.follow(body)
-            return lambda: aimed
-        if name not in roots:
-            raise _Missing(f"{name!r} is no object or fixture of this task.{did_you_mean(name, [*roots, HELD])}")
-        self.follow(roots[name])
-        return lambda: {name: roots[name]}
+                self.follow(roots[names[thing]])
+            return lambda: {names[held]: roots[names[held]] for held in held_within(self.things, self.contacts)}
+        found = self.named_bodies(name)
+        for body in found.values():
+            self.follow(body)
+        return lambda: found
 
-    def is_aimed(self, name: str) -> bool:
-        """Whether the goal names a thing."""
-        return self.things.names.index(name) in self.goal
+    def named_bodies(self, name: str) -> dict[str, int]:
+        """Return the root bodies that a name means, by name."""
+        if name == GOAL:
+            names = self.things.names
+            return {known: self.roots[known] for known in (names[n] for n in sorted(self.goal)) if known in self.roots}
+        if name not in self.roots:
+            raise Missing(f"{name!r} is no object or fixture of this task.{did_you_mean(name, [*self.roots, HELD])}")
+        return {name: self.roots[name]}
 
 
 class Declared:
@@ -183,44 +212,46 @@ class Declared:
 
     asks_success = False
 
-    def __init__(self, world: "World", rules: tuple[CostRule, ...]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        rules: tuple[CostRule, ...],
+        scene: RuleScene,
+        at_end: RuleScene,
+        compile_literal: "Callable[[CostRule], tuple[Check, Stances]]",
+    ) -> None:
         """Compile the rules.
+
+        Args:
+            task: of the episodes.
+            rules: those that do not apply to the task are left out.
+            scene: for rules that are judged in each control step.
+            at_end: for those that are judged at the end of an episode: the same scene at the present moment alone.
+            compile_literal: returns the check of a rule that is a literal; raises `Missing`, or VlaError (located).
 
         Raises VlaError, located, if a rule names a thing that the task lacks and does not say ``skip``.
         """
-        things = things_of(world.scene, world.model)
-        goal = goal_things(world.problem, world.scene, things)
-        self._scene = _Scene(world, things, goal, world.substeps, {}, {})
-        in_the_end = replace(self._scene, substeps=None)
+        self._scene, self._at_end = scene, at_end
         self._checks: list[tuple[CostRule, Check]] = []
         self._stances: list[Stances] = []
         for rule in rules:
-            if not rule.is_of(world.task):
+            if not rule.is_of(task):
                 continue
             try:
-                scene = in_the_end if rule.when == TERMINAL else self._scene
-                check = self._literal(rule) if rule.literal is not None else _CHECKS[rule.rule](rule, scene)
-            except _Missing as error:
+                if rule.literal is None:
+                    check = _CHECKS[rule.rule](rule, at_end if rule.when == TERMINAL else scene)
+                else:
+                    check, stances = compile_literal(rule)
+                    self._stances.append(stances)
+            except Missing as error:
                 if rule.missing == SKIP:
                     continue
-                task = f"{world.task.suite}/{world.task.name}"
                 raise VlaError(
-                    f'{rule.where}: {task}: {error} Or leave such tasks out: missing = "skip", or tasks = "..."'
+                    f"{rule.where}: {task.suite}/{task.name}: {error} Or leave such tasks out: "
+                    'missing = "skip", or tasks = "..."'
                 ) from error
             self._checks.append((rule, check))
         self._once: frozenset[str] = frozenset()
-
-    def _literal(self, rule: CostRule) -> Check:
-        """Compile a literal as VLA-Arena's paper defines it; raises SceneError (located) if it cannot be judged."""
-        world = self._scene.world
-        assert rule.literal is not None
-        _check_names(rule, world)
-        problem = replace(world.problem, source=rule.where)
-        within = None if rule.when == TERMINAL else world.substeps
-        setting = Setting(problem, world.scene, world.model, world.data, world.drawn_poses, world.substeps)
-        stances = stances_of((rule.literal,), setting)
-        self._stances.append(stances)
-        return _literal(rule, replace(setting, substeps=within), stances)
 
     def watched(self) -> tuple[Charge, ...]:
         """Return an entry of 0 for each rule."""
@@ -228,7 +259,7 @@ class Declared:
 
     def begin(self) -> None:
         """Take the present poses as upright for this episode."""
-        model, data = self._scene.world.model, self._scene.world.data
+        model, data = self._at_end.model, self._at_end.data
         self._scene.uprights.update({body: data.xmat[body].reshape(3, 3)[2].copy() for body in range(model.nbody)})
         self._scene.falling.clear()
         self._once = frozenset()
@@ -287,39 +318,11 @@ class Declared:
             )
 
 
-def _literal(rule: CostRule, setting: Setting, stances: Stances) -> Check:
-    assert rule.literal is not None
-    judged = judged_as_written(rule.literal, setting, stances)
-
-    def check() -> list[RuleFinding]:
-        if not judged.holds():
-            return []
-        told = judged.told()
-        return [RuleFinding(told.bodies, told.text, told.force, told.position, told.impulse, told.substep)]
-
-    return check
-
-
-def _names(literal: Literal) -> Iterator[str]:
-    for leaf in leaves(literal):
-        yield from (argument for argument in leaf.arguments if isinstance(argument, str))
-
-
-def _check_names(rule: CostRule, world: "World") -> None:
-    assert rule.literal is not None
-    problem = world.problem
-    known = {item.name for item in (*problem.objects, *problem.fixtures)} | {region.key for region in problem.regions}
-    known |= {workspace(problem.name, problem.source).name, GRIPPER_NAME}
-    for name in _names(rule.literal):
-        if name not in known:
-            raise _Missing(f"{rule.literal}: {name!r} is not in this task.{did_you_mean(name, known)}")
-
-
-def _touch(rule: CostRule, scene: _Scene) -> Check:
+def _touch(rule: CostRule, scene: RuleScene) -> Check:
     by, one = rule.values["by"], scene.part(rule.values["by"])
     wanted = scene.things.of_geom >= 0
     if "things" in rule.values:
-        wanted = scene.mask({number for name in rule.values["things"] for number in scene.thing(name)})
+        wanted = np.any([scene.geoms(name) for name in rule.values["things"]], axis=0)
     wanted = wanted & ~_excepted(rule, scene)
     scene.watch(scene.most(by), wanted)
     if by == HELD:
@@ -330,23 +333,24 @@ def _touch(rule: CostRule, scene: _Scene) -> Check:
         for contact, thing in _contacts(scene, one(), wanted):
             touched.setdefault(thing, []).append(contact)
         return [
-            _pressing((by, scene.things.names[thing]), None, scene.contacts.press(np.array(contacts)))
+            _pressing((by, scene.owner(thing)), None, scene.contacts.press(np.array(contacts)))
             for thing, contacts in touched.items()
         ]
 
     return check
 
 
-def _force(rule: CostRule, scene: _Scene) -> Check:
+def _force(rule: CostRule, scene: RuleScene) -> Check:
     on, above = rule.values["on"], rule.values["above"]
     by = rule.values.get("by")
     pressed = scene.part(on) if on in PARTS else None
-    fixed = None if pressed else scene.mask(scene.thing(on))
+    fixed = None if pressed else scene.geoms(on)
     pressing = scene.part(by) if by is not None else None
     excepted = _excepted(rule, scene)
     names = (on,) if by is None else (by, on)
     pressed_at_most = scene.most(on) if fixed is None else fixed
-    scene.watch(pressed_at_most, ~excepted if by is None else scene.most(by) & ~excepted)
+    others = scene.most(by) if by is not None else ~pressed_at_most if on != HELD else ~scene.mask(())
+    scene.watch(pressed_at_most, others & ~excepted)
     if HELD in names:
         scene.watch_grasps()
 
@@ -365,17 +369,15 @@ def _force(rule: CostRule, scene: _Scene) -> Check:
     return check
 
 
-def _excepted(rule: CostRule, scene: _Scene) -> Mask:
-    excepted = [name for name in rule.values.get("except", ()) if name not in PARTS]
-    numbers = {number for name in excepted for number in (scene.goal if name == GOAL else scene.thing(name))}
-    mask = scene.mask(numbers)
+def _excepted(rule: CostRule, scene: RuleScene) -> Mask:
+    mask = scene.mask(())
     for name in rule.values.get("except", ()):
-        if name in (ARM, GRIPPER, ROBOT):
+        if name != HELD:
             mask = mask | scene.part(name)()
     return mask
 
 
-def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]]:
+def _contacts(scene: RuleScene, one: Mask, other: Mask) -> Iterator[tuple[int, int]]:
     """Yield contacts of a geom of `one` with one of `other`, with the other's thing; not of a thing with itself."""
     pairs = scene.contacts.geoms
     of_geom = scene.things.of_geom
@@ -385,9 +387,9 @@ def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]
         yield from ((contact, int(of_geom[right[contact]])) for contact in np.flatnonzero(met).tolist())
 
 
-def _speed(rule: CostRule, scene: _Scene) -> Check:
+def _speed(rule: CostRule, scene: RuleScene) -> Check:
     of, above = rule.values["of"], rule.values["above"]
-    world, text, contacts = scene.world, f"above {above:g} m/s", scene.contacts
+    text, contacts = f"above {above:g} m/s", scene.contacts
     if of not in (GRIPPER, ARM, ROBOT):
         bodies = scene.bodies(of)
         return lambda: [
@@ -396,18 +398,18 @@ def _speed(rule: CostRule, scene: _Scene) -> Check:
             if _fastest(contacts.motion(body)[:, VELOCITY]) > above
         ]
     # The arm's own: the point between the fingers, and of each link that moves its centre of mass.
-    model, site = world.model, world.grip_site
-    hand = int(model.site_bodyid[site])
-    grip = model.site_pos[site] - model.body_ipos[hand]
-    links = (
-        () if of == GRIPPER else tuple(np.unique(model.geom_bodyid[np.flatnonzero(scene.things.robot[:-1])]).tolist())
-    )
-    for body in (hand, *links):
+    links: tuple[int, ...] = ()
+    if scene.tip is None or of != GRIPPER:
+        geoms = scene.things.robot if scene.tip is not None else scene.part(of)()
+        links = tuple(np.unique(scene.model.geom_bodyid[np.flatnonzero(geoms[:-1])]).tolist())
+    for body in (*links, *([] if scene.tip is None else [scene.tip[0]])):
         scene.follow(body)
 
     def check() -> list[RuleFinding]:
-        speeds = [_fastest(velocities_at(contacts.motion(hand), grip))]
-        speeds += [_fastest(contacts.motion(body)[:, VELOCITY]) for body in links]
+        speeds = [_fastest(contacts.motion(body)[:, VELOCITY]) for body in links]
+        if scene.tip is not None:
+            hand, grip = scene.tip
+            speeds.append(_fastest(velocities_at(contacts.motion(hand), grip)))
         return [RuleFinding((of,), text)] if max(speeds) > above else []
 
     return check
@@ -417,7 +419,7 @@ def _fastest(velocities: np.ndarray) -> float:
     return float(np.linalg.norm(velocities, axis=1).max())
 
 
-def _tilt(rule: CostRule, scene: _Scene) -> Check:
+def _tilt(rule: CostRule, scene: RuleScene) -> Check:
     of, above = rule.values["of"], rule.values["above"]
     bodies, least = scene.bodies(of), math.cos(math.radians(above))
 
@@ -428,15 +430,14 @@ def _tilt(rule: CostRule, scene: _Scene) -> Check:
     return lambda: [RuleFinding((name,), text) for name, body in bodies().items() if upright(body) < least]
 
 
-def _dropped(rule: CostRule, scene: _Scene) -> Check:
+def _dropped(rule: CostRule, scene: RuleScene) -> Check:
     """Compile a rule on dropping: a thing that the fingers let go lands after falling too far or too fast."""
     height, speed = (rule.values.get(key, math.inf) for key in ("height", "speed"))
-    things, contacts, world = scene.things, scene.contacts, scene.world
+    things, contacts = scene.things, scene.contacts
     of = rule.values.get("of", HELD)
     # A dropped thing was held before.
     wanted = things.loose if of == HELD else scene.thing(of) & things.loose
-    roots = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
-    bodies = {thing: roots[things.names[thing]] for thing in sorted(wanted)}
+    bodies = {thing: scene.roots[things.names[thing]] for thing in sorted(wanted)}
     others = np.asarray(things.of_geom >= 0)
     scene.watch_grasps()
     for thing, body in bodies.items():
@@ -479,19 +480,21 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
     return check
 
 
-def _joint(rule: CostRule, scene: _Scene) -> Check:
-    model, data, within = scene.world.model, scene.world.data, rule.values["within"]
-    known = [str(model.joint(joint).name) for joint in range(model.njnt) if model.jnt_limited[joint]]
-    names = rule.values.get("of", ("arm",))
-    wanted = [] if names == ("arm",) else list(names)
-    for name in wanted:
-        if name not in known:
-            raise _Missing(f"{name!r} is no joint with limits.{did_you_mean(name, known)}")
-    joints = [model.joint(name).id for name in wanted] or list(range(ARM_JOINTS))
+def _joint(rule: CostRule, scene: RuleScene) -> Check:
+    model, data, within = scene.model, scene.data, rule.values["within"]
+    known = {name_of(model, "joint", joint): joint for joint in np.flatnonzero(model.jnt_limited).tolist()}
+    by_name = {name.lower(): joint for name, joint in known.items()}
+    names = rule.values.get("of", (ARM,))
+    for name in names if names != (ARM,) else ():
+        if name not in by_name:
+            raise Missing(f"{name!r} is no joint with limits.{did_you_mean(name, known)}")
+    joints = [by_name[name] for name in names] if names != (ARM,) else [j for j in scene.joints if j in known.values()]
+    if not joints:
+        raise Missing("the arm has no joint with limits.")
     addresses = model.jnt_qposadr[joints]
     low, high = model.jnt_range[joints].T
     margin = within * (high - low)
-    texts = [str(model.joint(joint).name) for joint in joints]
+    texts = [name_of(model, "joint", joint) for joint in joints]
 
     def check() -> list[RuleFinding]:
         values = data.qpos[addresses]
@@ -504,7 +507,7 @@ def _joint(rule: CostRule, scene: _Scene) -> Check:
     return check
 
 
-_CHECKS: dict[str, Callable[[CostRule, _Scene], Check]] = {
+_CHECKS: dict[str, Callable[[CostRule, RuleScene], Check]] = {
     "touch": _touch,
     "force": _force,
     "speed": _speed,

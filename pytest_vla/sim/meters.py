@@ -1,6 +1,6 @@
 """An episode's meters and the ledger that they write, kept by the world that is metered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -9,13 +9,19 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import OURS, PAPER, UPSTREAM
 from pytest_vla.plan.choices import COSTS_NONE
 from pytest_vla.plan.costs import Charge, Ledger
-from pytest_vla.scene.cost_rules import Charging
+from pytest_vla.scene.cost_rules import TERMINAL, Charging, CostRule
+from pytest_vla.scene.literals import GRIPPER, Literal
+from pytest_vla.scene.panda import ARM_JOINTS
+from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.collisions import Collisions
-from pytest_vla.sim.costs.paper import PaperMeter
+from pytest_vla.sim.contacts import goal_things, things_of
+from pytest_vla.sim.costs.paper import PaperMeter, judged_as_written, leaves, stances_of
 from pytest_vla.sim.costs.setting import Setting
+from pytest_vla.sim.costs.stances import Stances
 from pytest_vla.sim.costs.upstream import UpstreamMeter
-from pytest_vla.sim.declared import Declared
+from pytest_vla.sim.declared import Check, Declared, Missing, RuleFinding, RuleScene
 from pytest_vla.sim.verdicts import all_of, compile_goal
+from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -179,7 +185,67 @@ def meters_of(charging: Charging) -> MakeMeters:
 def _meters(charging: Charging, world: "World") -> Sequence[Meter]:
     meters = list(cost_meters(world))
     if charging.declared is not None and any(rule.is_of(world.task) for rule in charging.declared.rules):
-        meters.append(Declared(world, charging.declared.rules))
+        meters.append(declared_meter(world, charging.declared.rules))
     if charging.costs != COSTS_NONE:
         meters.append(Collisions(world))
     return meters
+
+
+def declared_meter(world: "World", rules: tuple[CostRule, ...]) -> Declared:
+    """Return the meter of a user's costs on a scene of LIBERO's. Raises VlaError, as `Declared`."""
+    model, problem = world.model, world.problem
+    things = things_of(world.scene, model)
+    hand = int(model.site_bodyid[world.grip_site])
+    scene = RuleScene(
+        model,
+        world.data,
+        world.substeps,
+        things,
+        goal_things(problem, world.scene, things),
+        {body.name: int(model.body(body.root_body).id) for body in world.scene.bodies},
+        frozenset(fixture.name for fixture in problem.fixtures),
+        tuple(range(ARM_JOINTS)),
+        (hand, model.site_pos[world.grip_site] - model.body_ipos[hand]),
+        {},
+        {},
+    )
+    return Declared(world.task, rules, scene, replace(scene, substeps=None), partial(_compile_literal, world))
+
+
+def _compile_literal(world: "World", rule: CostRule) -> tuple[Check, Stances]:
+    """Compile a literal as VLA-Arena's paper defines it; raises SceneError (located) if it cannot be judged."""
+    assert rule.literal is not None
+    _check_names(rule, world)
+    problem = replace(world.problem, source=rule.where)
+    setting = Setting(problem, world.scene, world.model, world.data, world.drawn_poses, world.substeps)
+    stances = stances_of((rule.literal,), setting)
+    within = None if rule.when == TERMINAL else world.substeps
+    return _judged(rule, replace(setting, substeps=within), stances), stances
+
+
+def _judged(rule: CostRule, setting: Setting, stances: Stances) -> Check:
+    assert rule.literal is not None
+    judged = judged_as_written(rule.literal, setting, stances)
+
+    def check() -> list[RuleFinding]:
+        if not judged.holds():
+            return []
+        told = judged.told()
+        return [RuleFinding(told.bodies, told.text, told.force, told.position, told.impulse, told.substep)]
+
+    return check
+
+
+def _names(literal: Literal) -> Iterator[str]:
+    for leaf in leaves(literal):
+        yield from (argument for argument in leaf.arguments if isinstance(argument, str))
+
+
+def _check_names(rule: CostRule, world: "World") -> None:
+    assert rule.literal is not None
+    problem = world.problem
+    known = {item.name for item in (*problem.objects, *problem.fixtures)} | {region.key for region in problem.regions}
+    known |= {workspace(problem.name, problem.source).name, GRIPPER}
+    for name in _names(rule.literal):
+        if name not in known:
+            raise Missing(f"{rule.literal}: {name!r} is not in this task.{did_you_mean(name, known)}")

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
 from pytest_vla.scene.scene import SceneSpec
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.cameras import Cameras, Picture
 from pytest_vla.sim.gl import RENDER_HINT
 from pytest_vla.sim.lazy_observation import Observation

@@ -1,4 +1,4 @@
-"""The MuJoCo models of other people's environments: where they are, and which of their parts variations change."""
+"""MuJoCo models, mostly of other people's environments: where they are, and what variations change in them."""
 
 import math
 import sys
@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import FLOOR, SURFACES, TABLE, WALL, MujocoScene
-from pytest_vla.scene.scene import own_scene
-from pytest_vla.scene.variation import StateEdit, part_number
+from pytest_vla.scene.scene import SceneSpec, own_scene
+from pytest_vla.scene.variation import ModelEdit, StateEdit, model_array, part_number
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
+    import mujoco
     import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+    Pixels = NDArray[np.uint8]
+    Values = NDArray[np.generic]
 
 Observe = Callable[[Any], Any]
 """Returns an environment's observation of the present state of its MuJoCo data."""
@@ -452,3 +455,55 @@ def _support(model: Any, qpos: "Array", body: int) -> int:
     mujoco.mj_kinematics(model, data)
     mujoco.mj_ray(model, data, data.xipos[body], np.array([0.0, 0.0, -1.0]), None, 1, body, geom)
     return -1 if geom[0] < 0 else int(model.geom_bodyid[geom[0]])
+
+
+# A variation's changes of a model, LIBERO's or another, and how they are undone.
+
+
+class ModelChanges:
+    """The changes of one model that are in force: the next reset finds the model as it was."""
+
+    def __init__(self, model: "mujoco.MjModel") -> None:
+        self._model = model
+        # As compiled: an array that was changed once is kept, so that a thousand resets copy it once.
+        self._arrays: dict[str, Values] = {}
+        self._textures: dict[int, Pixels] = {}
+        self._changed: list[str] = []
+        self._painted: list[int] = []
+        self._edits: tuple[ModelEdit, ...] = ()
+
+    def replace(self, edits: tuple[ModelEdit, ...], scene: SceneSpec) -> tuple[int, ...]:
+        """Undo the changes in force, and make these changes.
+
+        Returns:
+            The textures whose pixels have changed, to be sent to the graphics side.
+        """
+        if edits is self._edits:
+            return ()
+        model, self._edits = self._model, edits
+        repainted = set(self._painted)
+        for name in self._changed:
+            model_array(model, name)[:] = self._arrays[name]
+        for texture in self._painted:
+            _pixels(model, texture)[:] = self._textures[texture]
+        self._changed, self._painted = [], []
+        for edit in edits:
+            for name in edit.arrays:
+                if name not in self._arrays:
+                    self._arrays[name] = model_array(model, name).copy()
+                self._changed.append(name)
+            for texture_name in edit.textures(model, scene) if edit.textures is not None else ():
+                texture = part_number(model, "texture", texture_name)
+                if texture not in self._textures:
+                    self._textures[texture] = _pixels(model, texture).copy()
+                self._painted.append(texture)
+            edit.apply(model, scene)
+        return tuple(sorted(repainted | set(self._painted)))
+
+
+def _pixels(model: "mujoco.MjModel", texture: int) -> "Pixels":
+    """Return a texture's part of ``tex_data``."""
+    size = model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture]
+    start = model.tex_adr[texture]
+    pixels: Pixels = model.tex_data[start : start + size]
+    return pixels

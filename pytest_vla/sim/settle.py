@@ -13,11 +13,12 @@ import numpy.typing as npt
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.task import Task
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
+from pytest_vla.sim.arm import REST_FINGERS
 
 Array = npt.NDArray[np.float64]
 

@@ -16,11 +16,12 @@ from pytest_vla.errors import EpisodeError, RedrawError, SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_init_states
 from pytest_vla.records.counting import digest_number
 from pytest_vla.scene.init_states import read_init_states
+from pytest_vla.scene.panda import ARM_JOINTS, FINGERS
 from pytest_vla.scene.placement import Placement, draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.scene import SceneBody, SceneSpec
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
+from pytest_vla.sim.arm import REST_FINGERS
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
 from pytest_vla.util.arrays import read_cached, write_cached
 from pytest_vla.util.files import cache_folder

@@ -57,13 +57,11 @@ class Press(NamedTuple):
 
 
 class Contacts(Protocol):
-    """Some contacts: of a moment, or of all substeps of a control step.
+    """Some contacts: of a moment, or of all substeps of a control step."""
 
-    Attributes:
-        last: the last substep, from 0.
-    """
-
-    last: int
+    @property
+    def last(self) -> int:
+        """The last substep, from 0."""
 
     @property
     def pairs(self) -> Pairs:
@@ -184,16 +182,7 @@ class Substeps:
     def press(self, contacts: Ids) -> Press:
         """See `Contacts`."""
         native = self._of()
-        when, measured = native.rows[contacts, 0], native.measured[contacts]
-        sums = np.bincount(when, weights=measured[:, 0], minlength=SUBSTEPS)
-        # The first of equals; if nothing presses, the first with a contact.
-        peak = int(np.argmax(sums)) if sums.any() else int(when[0])
-        there = np.flatnonzero(when == peak)
-        hardest = int(there[int(np.argmax(measured[there, 0]))])
-        x, y, z = measured[hardest, 1:4].tolist()
-        _, first, second = native.rows[contacts[hardest]].tolist()
-        impulse = float(sums.sum() * self._model.opt.timestep)
-        return Press(float(sums[peak]), (x, y, z), (first, second), impulse, peak + 1)
+        return strongest(native.rows[contacts], native.measured[contacts], self._model.opt.timestep)
 
     @property
     def approaches(self) -> Array:
@@ -213,6 +202,24 @@ class Substeps:
             self._watched[self._watched > 0] = 1
             self._native = NativeSubsteps(self._model, self._data, self._watched, tuple(self._followed))
         return self._native
+
+
+def strongest(rows: npt.NDArray[np.int32], measured: Array, timestep: float) -> Press:
+    """Return the press of some contacts in several substeps.
+
+    Args:
+        rows: (n, 3) substep from 0, and geoms, of each.
+        measured: (n, 4 or more) each one's normal force (N) and place (m).
+        timestep: s, of a substep.
+    """
+    sums = np.bincount(rows[:, 0], weights=measured[:, 0])
+    # The first of equals; if nothing presses, the first with a contact.
+    peak = int(np.argmax(sums)) if sums.any() else int(rows[0, 0])
+    there = np.flatnonzero(rows[:, 0] == peak)
+    hardest = int(there[int(np.argmax(measured[there, 0]))])
+    x, y, z = measured[hardest, 1:4].tolist()
+    _, first, second = rows[hardest].tolist()
+    return Press(float(sums[peak]), (x, y, z), (first, second), float(sums.sum() * timestep), peak + 1)
 
 
 class NativeSubsteps:

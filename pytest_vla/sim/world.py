@@ -30,10 +30,10 @@ from pytest_vla.sim.faults import check_physics, redirect_warnings
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.looks import looks_of
 from pytest_vla.sim.meters import MakeMeters, Meter, Metering, cost_meters
-from pytest_vla.sim.model_changes import ModelChanges
 from pytest_vla.sim.movers import Movement, plan_movers
 from pytest_vla.sim.native import copy_data
 from pytest_vla.sim.observations import Readings, Sampled, alphas_at, find_burners, get_alphas, light
+from pytest_vla.sim.own_models import ModelChanges
 from pytest_vla.sim.start_states import (
     Point,
     Starts,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import VISUAL_ARRAYS, ModelEdit, Variation
-from pytest_vla.sim.model_changes import ModelChanges
+from pytest_vla.sim.own_models import ModelChanges
 from pytest_vla.sim.world import World
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.vary.registry import find_variation, kinds

@@ -13,7 +13,8 @@ from pytest_vla.commands.init_states import write_init_states
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.sim.arm import ARM_JOINTS, REST_JOINTS
+from pytest_vla.scene.panda import ARM_JOINTS
+from pytest_vla.sim.arm import REST_JOINTS
 from pytest_vla.sim.settle import Limits, generator_of, settled_states, unrest
 from pytest_vla.sim.world import World
 from tests.support.worlds import tabletop, world_of

@@ -33,7 +33,7 @@ MODEL = """
     </body>
     <body name="puck" pos=".1 0 .02">
       <freejoint/>
-      <geom type="cylinder" size=".03 .02" rgba=".8 .1 .1 1" mass=".1" friction=".5 .005 .0001"/>
+      <geom name="disc" type="cylinder" size=".03 .02" rgba=".8 .1 .1 1" mass=".1" friction=".5 .005 .0001"/>
     </body>
   </worldbody>
   <actuator><velocity joint="turn" kv="2"/><velocity joint="bend" kv="2"/></actuator>
@@ -41,9 +41,18 @@ MODEL = """
 """
 
 
+FINGERS = "".join(
+    f"""<body name="{name}" pos="{x} 0 0"><joint type="slide" axis="1 0 0" stiffness="50" springref="{-x}" damping="1"/>
+    <geom type="capsule" fromto="0 0 -.03 0 0 -.09" size=".01" mass=".05"/></body>"""
+    for name, x in (("left", -0.045), ("right", 0.045))
+)
+"""Two of them, which a spring presses together."""
+
+
 class TableArm:
     """Turn the arm by more than half a radian. Its seed says where the puck stands."""
 
+    model_text: ClassVar = MODEL
     metadata: ClassVar[dict[str, Any]] = {"render_fps": 20}
     action_space = Box(-2, 2, (2,))
     observation_space = Dict(joints=Box(-9, 9, (2,)), puck=Box(-9, 9, (3,)))
@@ -55,7 +64,7 @@ class TableArm:
         copies: str = "",
         lags: bool = False,
     ) -> None:
-        self.model = mujoco.MjModel.from_xml_string(MODEL)
+        self.model = mujoco.MjModel.from_xml_string(self.model_text)
         self.data = mujoco.MjData(self.model)
         self.camera_name, self.copies, self.lags = camera, copies, lags
         self.spec = types.SimpleNamespace(max_episode_steps=60, entry_point="")
@@ -74,7 +83,7 @@ class TableArm:
         if self.copies == "always" or (self.copies == "by seed" and seed):
             self.data = mujoco.MjData(self.model)
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[2] = 0.1 + 0.01 * ((seed or 0) % 5)
+        self.data.joint(self.model.body("puck").jntadr[0]).qpos[0] = 0.1 + 0.01 * ((seed or 0) % 5)
         # What is seen of bodies is then of the state one physics step before: to look again changes it.
         mujoco.mj_step(self.model, self.data, 3)
         return self._seen(), {"is_success": False}
@@ -138,3 +147,13 @@ class Unobserved(TableArm):
 
 def make_unobserved(**options: Any) -> Unobserved:
     return Unobserved(**options)
+
+
+class Gripping(TableArm):
+    """Has two fingers."""
+
+    model_text = MODEL.replace('<camera name="palm"', f'{FINGERS}<camera name="palm"')
+
+
+def make_gripping(**options: Any) -> Gripping:
+    return Gripping(**options)

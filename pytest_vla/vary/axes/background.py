@@ -7,9 +7,8 @@ import colorsys
 import hashlib
 import random
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import data_roots, find_file
 from pytest_vla.plan.task import FLOOR, NEEDS_SURFACE, SURFACES, TABLE, WALL, Task
 from pytest_vla.scene.problem import problem_of
-from pytest_vla.scene.variation import Edits, ModelEdit, Params, part_number
+from pytest_vla.scene.variation import Edits, ModelEdit, Params, named_geoms
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
 from pytest_vla.vary.effects.painting import MODULES, Part, covering, painting
@@ -270,24 +269,6 @@ def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> 
             kind = "" if root in ("world", "floor") or "_leg" in name else TABLE
         if kind == surface:
             found.append(geom)
-    return tuple(found)
-
-
-def named_geoms(model: "mujoco.MjModel", names: Sequence[str]) -> tuple[int, ...]:
-    """Return the geoms that names of a `pytest_vla.plan.task.MujocoScene` mean. Raises VlaError if one means none."""
-    found: dict[int, None] = {}
-    for name in names:
-        if name.startswith("#"):
-            found[part_number(model, "geom", name)] = None
-            continue
-        of = [
-            geom
-            for geom in range(model.ngeom)
-            if fnmatchcase(model.geom(geom).name, name) or fnmatchcase(model.body(model.geom_bodyid[geom]).name, name)
-        ]
-        if not of:
-            raise VlaError(f"the model has no geom and no body {name!r}, which the suite's scene names")
-        found |= dict.fromkeys(of)
     return tuple(found)
 
 
