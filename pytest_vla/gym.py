@@ -536,9 +536,13 @@ def _is_picture(value: Any) -> bool:
 
 
 def _bounds(space: Any) -> tuple[tuple[float, float], ...]:
-    """Return the bounds of each number; those of an unbounded one are -1 and 1."""
-    pairs = zip(space.low.tolist(), space.high.tolist(), strict=True)
-    return tuple((low, high) if math.isfinite(high - low) else (-1.0, 1.0) for low, high in pairs)
+    """Return the bounds of each number; without one it is 2 away from the other, without both they are -1 and 1."""
+
+    def closed(low: float, high: float) -> tuple[float, float]:
+        low, high = (low, high) if math.isfinite(low) or math.isfinite(high) else (-1.0, 1.0)
+        return (low if math.isfinite(low) else high - 2.0, high if math.isfinite(high) else low + 2.0)
+
+    return tuple(map(closed, space.low.tolist(), space.high.tolist()))
 
 
 def _taken(action: "NDArray[np.float64]", change: ActionMap | str | None, space: Any) -> Any:

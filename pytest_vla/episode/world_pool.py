@@ -353,8 +353,11 @@ class OwnWorld:
         if repainted:
             self.inner.repaint()
         protocol = self.task.protocol
-        for _ in range(protocol.settle_steps if settle else 0):
-            seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
+        if settle and protocol.settle_steps:
+            # 0 is not rest in unscaled actions.
+            still = self.hold(None) if protocol.out_of_range == UNSCALED else np.array(protocol.settle_action)
+            for _ in range(protocol.settle_steps):
+                seen = self.inner.step(still.copy())
         if self._costs is not None:
             self._costs.begin()
         found = self._observed(seen)

@@ -220,9 +220,10 @@ def _rates(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key,
 
 
 def is_ours(record: Record) -> bool:
-    """Whether a record's variation is in these tables."""
+    """Whether a record's variation is in these tables. Those of a suite's own world are of another benchmark."""
     dimension = dimension_of(record)
-    return dimension == DIMENSION or (dimension == ATTRIBUTES and _kind(record) in OF_ATTRIBUTES)
+    is_attribute = dimension == ATTRIBUTES and _kind(record) in OF_ATTRIBUTES
+    return dimension == DIMENSION or (is_attribute and "world" not in record.provenance)
 
 
 def _kind(record: Record) -> str:

@@ -6,14 +6,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import OwnWorld
-from pytest_vla.errors import UnfitError
+from pytest_vla.errors import EpisodeError, UnfitError
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.manifest import planned_groups
 from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import UNSCALED
 from pytest_vla.plan.task import Task
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.testing import PointWorld, point_suite
@@ -77,6 +79,17 @@ def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> No
     settled = replace(task, protocol=replace(task.protocol, settle_steps=2, settle_action=(-1.0, 0.0)))
     assert OwnWorld(settled).reset(0, 0)["state"] == pytest.approx([-0.1, 0.0])
     assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
+    # Of unscaled actions 0 may be far away.
+    unscaled = replace(settled, protocol=replace(settled.protocol, out_of_range=UNSCALED))
+    with pytest.raises(EpisodeError, match="hold"):
+        OwnWorld(unscaled).reset(0, 0)
+    assert OwnWorld(unscaled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
+    assert OwnWorld(replace(unscaled, world=Held)).reset(0, 0)["state"] == pytest.approx([0.0, 0.1])
+
+
+class Held(PointWorld):
+    def hold(self, last: object) -> NDArray[np.float64]:
+        return np.array([0.0, 1.0])
 
 
 class Counted(PointWorld):

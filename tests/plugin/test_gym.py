@@ -160,6 +160,12 @@ def test_what_an_environment_gives_is_read_from_its_spaces() -> None:
         check_world(suite.tasks[0])
 
 
+@pytest.mark.usefixtures("in_its_place")
+def test_bounds_that_an_action_lacks_are_near_the_others() -> None:
+    half = gym.suite("half", gymnasium_like.HalfOpen, instruction="push", action=gym.UNSCALED)
+    assert half.protocol.action_bounds == ((0.0, 2.0), (3.0, 5.0), (-1.0, 1.0), (0.0, 5.0))
+
+
 def driven(suite: Suite, steps: int) -> None:
     make = suite.tasks[0].world
     assert make is not None

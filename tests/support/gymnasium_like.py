@@ -102,6 +102,12 @@ class Nested(Cart):
         return {"observation": {"at": np.zeros(1)}}
 
 
+class HalfOpen(Cart):
+    action_space = Box(0, 5, (4,))
+    action_space.low[1:3] = -np.inf
+    action_space.high[[0, 2]] = np.inf
+
+
 class Bare(Cart):
     observation_space = property()
 

@@ -1,5 +1,7 @@
 """LIBERO-PRO's tables: columns by kind, rows by suite and task, sweeps and combinations beside them."""
 
+import dataclasses
+
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.reports.blocks import Table, cell_text
 from pytest_vla.suites.libero_pro.report import ModelPro, pro_blocks, pro_tables
@@ -126,3 +128,10 @@ def test_kinds_of_objects_that_are_not_the_papers_are_in_no_column() -> None:
     found = row.rates["Obj"]
     assert found is not None
     assert (found.counted, found.rate) == (1, 1.0)
+
+
+def test_a_suite_with_its_own_world_is_another_benchmark() -> None:
+    varied = [record("object.colour-L1", 0, "success"), record("", 0, "success")]
+    assert len(pro_tables(varied)) == 1
+    elsewhere = [dataclasses.replace(each, provenance={**each.provenance, "world": "gym"}) for each in varied]
+    assert pro_tables(elsewhere) == ()
