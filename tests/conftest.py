@@ -24,6 +24,8 @@ import numpy.random  # noqa: E402, F401
 
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
+# Reports fit a narrow terminal, and a worker has one of 80 columns.
+os.environ.pop("COLUMNS", None)
 # A user's machine buffers what a process prints.
 os.environ.pop("PYTHONUNBUFFERED", None)
 # Tests change modules of their projects within a second, which bytecode's time stamps do not tell apart: what they

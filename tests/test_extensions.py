@@ -46,7 +46,7 @@ def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert "tabletop" in extensions.suites()
     assert list(extensions.policies())[:3] == ["expert", "random", "tiny"]
     assert [entry.name for entry in extensions.sections()] == [
-        "success", "robustness", "language", "safety", "looking", "foretelling", "labels", "economy",
+        "success", "robustness", "language", "safety", "looking", "occlusion", "foretelling", "labels", "economy",
         "evaluators", "time-to-success", "paper", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))

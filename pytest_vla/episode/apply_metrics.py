@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from numbers import Real
 from time import perf_counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +193,7 @@ def records_handling(needs: Collection[str]) -> bool:
 # ``--vla-stop-when``: computes a metric after each control step, and ends the episode when its rule has held.
 
 
-def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
+def watch_alarm(trace: "Trace", rule: "AlarmRule", bounds: tuple[tuple[float, float], ...] = ()) -> Callable[[], None]:
     """Return a function to call after each control step that did not end the episode.
 
     It calls the metric's own function on the last steps, as many as the metric looks back on. The value equals the one
@@ -201,6 +202,7 @@ def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
     Args:
         trace: of the episode; all of its answers are kept, as the metrics need more than actions.
         rule: of a metric that can be computed while an episode runs.
+        bounds: of unscaled actions, as the suite's `Protocol` has them.
 
     Raises:
         VlaError: there is no such metric. The returned function raises NothingToMeasure `STOPPED` once the rule
@@ -208,7 +210,7 @@ def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
     """
     found, entry = live_rule(rule, extensions.metrics())
     _, key = entry_of(found.metric, extensions.metrics())
-    value_of = partial(live_value, entry, key)
+    value_of = partial(live_value, entry, key, bounds=bounds)
     held = 0
 
     def look() -> None:
@@ -222,7 +224,12 @@ def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
 
 
 def live_value(
-    entry: "MetricEntry", key: str, actions: NDArray[np.float64], answers: list[tuple[int, Answer]], steps: int
+    entry: "MetricEntry",
+    key: str,
+    actions: NDArray[np.float64],
+    answers: list[tuple[int, Answer]],
+    steps: int,
+    bounds: tuple[tuple[float, float], ...] = (),
 ) -> float | None:
     """Compute the value of a metric's series for the last control step, or None if it has no value yet.
 
@@ -232,14 +239,17 @@ def live_value(
         actions: (n, k), the last executed ones, as many as the metric looks back on or as there are.
         answers: of the policy, each with the control step at which it was given.
         steps: control steps so far, 1 or more.
+        bounds: of unscaled actions, as the suite's `Protocol` has them.
     """
+    # There is no record yet: built-in metrics ask it for these alone.
+    record = SimpleNamespace(protocol={"action_bounds": bounds}) if bounds else None
     begin = steps - len(actions)
     first = next((place for place in reversed(range(len(answers))) if answers[place][0] <= begin), 0)
     since = answers[first][0] if answers else 0
     given = answer_series([(step - since, answer) for step, answer in answers[first:]], steps - since)
     series: dict[str, NDArray[Any]] = {name: each[begin - since :] for name, each in given.items()}
     nowhere = np.zeros((len(actions) + 1, 0))
-    said = extensions.load(entry)(None, Trajectory(nowhere, nowhere, nowhere, actions, series))
+    said = extensions.load(entry)(record, Trajectory(nowhere, nowhere, nowhere, actions, series))
     if not isinstance(said, MetricResult) or key not in said.series or not len(said.series[key]):
         return None
     value = float(without_padding(said.series[key][-1:], entry, key, steps - 1)[0])

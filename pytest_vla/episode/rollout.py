@@ -398,7 +398,8 @@ def _run_session(
             trace.answers.append((trace.steps, replace(answer, samples=samples) if skipped else answer))
 
     try:
-        alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
+        rule = conditions.stop_when
+        alarm = None if rule is None else watch_alarm(trace, rule, task.protocol.action_bounds)
         # After the last recorded action there is nothing to play.
         steps = task.protocol.max_steps if trace.started is None else len(trace.started.states)
         protocol = replace(task.protocol, max_steps=min(steps, task.protocol.max_steps))

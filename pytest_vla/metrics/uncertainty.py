@@ -369,9 +369,12 @@ def _of_actions(record: Record, trajectory: Trajectory, order: Order) -> MetricR
     )
 
 
-def _in_range(record: Record, actions: Series) -> Series:
-    """Return actions (..., D) as shares of the range that a record's suite gives for unscaled ones, in [-1, 1]."""
-    bounds: Any = record.protocol.get("action_bounds")
+def _in_range(record: Record | None, actions: Series) -> Series:
+    """Return actions (..., D) as shares of the range that a record's suite gives for unscaled ones, in [-1, 1].
+
+    While an episode of scaled actions runs, there is no record.
+    """
+    bounds: Any = None if record is None else record.protocol.get("action_bounds")
     if not bounds:
         return actions
     low, high = np.asarray(bounds, dtype=np.float64).T

@@ -1,6 +1,7 @@
 """--vla-stop-when in an episode: when it stops, how that is recorded, and that it sees what the series will have."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,10 @@ def test_a_rule_needs_a_metric_that_is_known_in_time() -> None:
     assert with_own_name(AlarmRule("mine.own", ">", 0.5), entries).metric == "mine.own"
 
 
-@given(st.sampled_from(LIVE), st.integers(1, 24), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_what_is_looked_at_is_what_the_series_has(name: str, steps: int, executed: int, seed: int) -> None:
+@given(st.sampled_from(LIVE), st.integers(1, 24), st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
+def test_what_is_looked_at_is_what_the_series_has(
+    name: str, steps: int, executed: int, seed: int, unscaled: bool
+) -> None:
     rng, entry = np.random.default_rng(seed), extensions.metrics()[name]
     actions = rng.uniform(-1, 1, (steps, 7))
     answers = [
@@ -103,11 +106,12 @@ def test_what_is_looked_at_is_what_the_series_has(name: str, steps: int, execute
     ]
     nowhere = np.zeros((steps + 1, 0))
     whole = Trajectory(nowhere, nowhere, nowhere, actions, answer_series(answers, steps))
-    said = extensions.load(entry)(None, whole)
+    bounds = ((-3.0, 1.0),) * 7 if unscaled else ()
+    said = extensions.load(entry)(SimpleNamespace(protocol={"action_bounds": bounds}), whole)
     for key, series in said.series.items():
         for step in range(1, steps + 1):
             seen = [each for each in answers if each[0] < step]
-            value = live_value(entry, key, actions[max(step - entry.looks_back, 0) : step], seen, step)
+            value = live_value(entry, key, actions[max(step - entry.looks_back, 0) : step], seen, step, bounds)
             expected = without_padding(series, entry, key)[step - 1]
             assert value == pytest.approx(expected) if np.isfinite(expected) else value is None
 

@@ -12,7 +12,7 @@ from pytest_vla.errors import RedrawError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.scene.variation import ModelEdit, Variation, joined
 from pytest_vla.testing import World
 from pytest_vla.vary.kind import MOST_DRAWS
 
@@ -22,7 +22,7 @@ STOP = np.array([0.0, 0, 0, 0, 0, 0, -1])
 
 def drawn(time: int = 0, **changes: Any) -> Variation:
     made = Variation("camera.turned-L2", "camera", "turned", 2, {"angle": 10 * time}, in_sight=True, redraw=drawn)
-    return dataclasses.replace(made, model=("an edit",), **changes)
+    return dataclasses.replace(made, model=(ModelEdit((), lambda model, scene: None),), **changes)
 
 
 class Blind(World):

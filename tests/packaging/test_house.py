@@ -18,7 +18,7 @@ ROOMS = ("pytest_vla", "suites", "reports", "fixtures")
 # Words that open a clause and no sentence.
 CLAUSE = re.compile(r"(what|how|where|of|as|that|likewise|whom|who|which|to|in|from|by|those)\b", re.I)
 
-MODULES, LINES, MEDIAN, SINGLE, DOUBLE, CLAUSES = 476, 128_000, 240, 68, 1, 0.001
+MODULES, LINES, MEDIAN, SINGLE, DOUBLE, CLAUSES = 476, 129_000, 240, 68, 1, 0.001
 SCRIPT_LINES = 8_080
 
 

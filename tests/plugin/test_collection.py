@@ -242,7 +242,10 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--vla-suite=libero_gaol",), "there is no suite 'libero_gaol'. Did you mean libero_goal*Suites: libero_10,*"),
+        (
+            ("--vla-suite=libero_gaol",),
+            "there is no suite 'libero_gaol'. Did you mean libero_goal*libero_10,*",
+        ),
         (("--vla-suite=libero_goal",), "libero_goal: no policy is given. Add --vla-model=expert, *"),
         ((STOVE,), "libero_goal: no policy is given. *"),
         (("--vla-suite=,",), "*argument --vla-suite: ',' has no name in it"),

@@ -11,7 +11,7 @@ from pytest_vla.cli import main
 from pytest_vla.errors import EpisodeError, RedrawError, UnchangedError, VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import ModelEdit, Variation
 from pytest_vla.show import variations as vary_sheets
 from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing
@@ -197,7 +197,7 @@ def test_suites_that_are_varied_by_themselves_are_chosen_from_by_label(
     drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {
-        label: Variation(label, "camera", kind, level, {"h": 30}, model=(object(),))  # type: ignore[arg-type]
+        label: Variation(label, "camera", kind, level, {"h": 30}, model=(ModelEdit((), lambda model, scene: None),))
         for label, kind, level in (("camera-view_1", "C1", 1), ("camera-view_2", "C2", 2), ("camera-view_11", "C1", 4))
     }
     monkeypatch.setattr(registry, "listing", lambda name: VariationListing(lambda task, protocol: made))
