@@ -269,8 +269,8 @@ def gripper_mending(
 
 
 def is_share(values: Array) -> bool:
-    """Whether gripper values are from 0 to 1: those of a policy that opens by -1 are not."""
-    return bool(values.min() >= -0.05 and values.max() <= 1.05 and values.std() > 0.05)
+    """Whether gripper values are from 0 to 1, or a little beyond: those of a policy that opens by -1 are not."""
+    return bool(values.min() >= -0.25 and values.max() <= 1.25 and values.std() > 0.05)
 
 
 def _of_order(pairs: Pairs) -> Iterator[Mending]:
@@ -358,6 +358,9 @@ def _absolute(pairs: Pairs) -> Mending:
     return Mending("VLA-D045", "absolute poses made relative", lines, relative, tuple(range(6)), numbers)
 
 
+OFFSET = "offset"
+"""The largest offset of a dimension, among a mending's numbers."""
+
 _NOISE = 0.8
 """A factor below it is one of scale, where noise in answers is no reason for it.
 
@@ -397,7 +400,8 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     if lines:
         name, all_six = "each dimension with a scale and an offset of its own", range(6)
         change = _on(all_six, lambda values: values * slopes + offsets)
-        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), cost=0.06)
+        numbers = {OFFSET: float(np.abs(offsets).max())}
+        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), numbers, cost=0.06)
 
 
 def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]:

@@ -33,6 +33,29 @@ def test_a_door_is_no_object() -> None:
     assert fit["Stack"] - fit["Door"] >= {"object.mass", "layout.displacement"}
 
 
+def test_an_episode_runs_and_its_object_is_varied_in_the_model_made_anew() -> None:
+    """In a process of its own: robosuite keeps its graphics."""
+    code = (
+        "import numpy as np\n"
+        "from pytest_vla.episode.world_pool import WorldPool\n"
+        "from pytest_vla.plan.manifests import load_suite\n"
+        "from pytest_vla.vary.registry import find_variation\n"
+        "(task,) = load_suite('robosuite:Lift').tasks\n"
+        "pool, masses = WorldPool(allow_versions=True), []\n"
+        "for variation in (None, find_variation(task, 'object.mass-L5', 3), None):\n"
+        "    world = pool(task, variation)\n"
+        "    world.reset(3, 3)\n"
+        "    for _ in range(3):\n"
+        "        seen = world.step(np.zeros(7))\n"
+        "    masses.append(float(world.inner.mujoco()[0].body('cube_main').mass[0]))\n"
+        "print(seen['state'].shape, masses[0] == masses[2], max(masses[1] / masses[0], masses[0] / masses[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    words = done.stdout.strip().rpartition(" ")
+    assert words[0].endswith("(9,) True"), done.stdout + done.stderr
+    assert float(words[2]) == pytest.approx(3, rel=1e-3)
+
+
 BESIDE = """
 import sys
 import numpy as np
