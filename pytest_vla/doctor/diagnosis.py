@@ -32,7 +32,6 @@ from pytest_vla.doctor.findings import (
     Tried,
 )
 from pytest_vla.doctor.fits import (
-    OFFSET,
     ActionFit,
     Gain,
     Mending,
@@ -494,9 +493,6 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: S
     return best
 
 
-_LEAST_OFFSET = 0.1
-"""Of an action's range, below which an offset may be chance."""
-
 _GRIPPER = ("VLA-D040", "VLA-D041", RARELY_CLOSES)
 """Codes of what is wrong with the gripper whatever the other dimensions do."""
 
@@ -546,9 +542,6 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         alternatives = (OTHER_TABLE,) if each.code == OTHER_SCALE else ()
         if alternatives:
             told += f"; another table of normalisation ({OTHER_TABLE}) looks the same: --action-stats tries tables"
-        elif each.numbers.get(OFFSET, 1.0) < _LEAST_OFFSET:
-            alternatives = (OTHER_SCALE,)
-            told += f"; the offsets are small, so that another scale ({OTHER_SCALE}) looks the same"
         sure = "certain" if _is_told_by_values(each, pairs) else _sure(gain)
         finding = DoctorFinding(each.code, cause, told, sure, mend, numbers, alternatives)
         found.append((gain.value * len(each.dimensions) / 7, finding))

@@ -358,9 +358,6 @@ def _absolute(pairs: Pairs) -> Mending:
     return Mending("VLA-D045", "absolute poses made relative", lines, relative, tuple(range(6)), numbers)
 
 
-OFFSET = "offset"
-"""The largest offset of a dimension, among a mending's numbers."""
-
 _NOISE = 0.8
 """A factor below it is one of scale, where noise in answers is no reason for it.
 
@@ -400,8 +397,7 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     if lines:
         name, all_six = "each dimension with a scale and an offset of its own", range(6)
         change = _on(all_six, lambda values: values * slopes + offsets)
-        numbers = {OFFSET: float(np.abs(offsets).max())}
-        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), numbers, cost=0.06)
+        yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), cost=0.06)
 
 
 def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]:
