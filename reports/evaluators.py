@@ -312,7 +312,7 @@ def _under(evaluator: Evaluator, suite: str, records: Sequence[Record], protocol
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Protocol) if field.default is not MISSING}
-_OF_SUITES = ("evaluator", "rules", "action_size", "vectors")
+_OF_SUITES = ("evaluator", "rules", "action_size", "vectors", "action_bounds")
 
 _TOPICS = {
     "scenes": "scenes",

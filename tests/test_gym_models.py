@@ -19,6 +19,7 @@ from pytest_vla.show.variations import first_pictures
 from pytest_vla.testing import check_kind, check_world
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support import table_arm
+from tests.support.data import REPOSITORY
 from tests.support.runs import digests, records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -233,7 +234,11 @@ def test_kinds_keep_their_contract_on_such_a_world(arm: Suite) -> None:
             check_kind(kind, arm.tasks[0], seeds=(0,))
 
 
-CONFTEST = """
+CONFTEST = f"""
+    import sys
+
+    sys.path.insert(0, {str(REPOSITORY)!r})
+
     from pytest_vla.entries import SuiteEntry
     from tests.support import table_arm
 

@@ -15,6 +15,7 @@ from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.cost_rules import Charging, read_costs
 from tests.support import table_arm
+from tests.support.data import REPOSITORY
 from tests.support.runs import digests, records_of
 
 STILL = np.zeros(2)
@@ -248,7 +249,11 @@ def test_a_model_that_is_made_anew_is_charged(copies: str, world: Callable[..., 
         assert [charge.bodies for charge in found(own)] == [("puck", "table")]
 
 
-CONFTEST = """
+CONFTEST = f"""
+    import sys
+
+    sys.path.insert(0, {str(REPOSITORY)!r})
+
     from pytest_vla.entries import SuiteEntry
     from tests.support import table_arm
 
