@@ -136,8 +136,8 @@ def test_a_config_that_this_lerobot_cannot_read_or_serve_is_refused(smolvla: Pat
 
     with pytest.raises(VlaError, match=r"lerobot [\d.]+ cannot read .*saved by another version"):
         load(changed("newer", unheard_of=1), "cpu", folder=tmp_path)
-    with pytest.raises(VlaError, match=r"actions have shape \(6,\)"):
-        load(changed("arm", output_features={"action": {"type": "ACTION", "shape": [6]}}), "cpu", folder=tmp_path)
+    with pytest.raises(VlaError, match=r"VLA-P001: the shape of the policy's actions is \(6, 2\)"):
+        load(changed("arm", output_features={"action": {"type": "ACTION", "shape": [6, 2]}}), "cpu", folder=tmp_path)
     with pytest.raises(VlaError, match=r"smolvla could not be loaded \(it also reads .*gone.*hf download"):
         load(changed("base", vlm_model_name=str(tmp_path / "gone")), "cpu", folder=tmp_path)
 
