@@ -142,6 +142,7 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data se
 .PHONY: doctor
 doctor: setup ## the doctor on tiny, and on the ACT of `make act`, behind each wrong wiring (an hour on one core for each)
 	$(PYTEST) tests/quality/test_doctor_planted.py
+	[ ! -d .vla/act/policy ] || .venv-lerobot/bin/python -m pytest -k lerobot tests/quality/test_doctor_planted.py
 
 .PHONY: act
 act: setup .venv-lerobot/.installed ## a small ACT of lerobot in .vla/act/policy, trained on the expert's episodes of one task (half an hour on one core)

@@ -531,14 +531,15 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"the policy's gripper is {said.gripper!r}, but {name}'s is {has.gripper!r}",
             mend=_MEND_GRIPPER.get(said.gripper or ""),
         )
-    given = has.reads or ()
-    if missing := [reading for reading in said.reads or () if reading not in given]:
-        camera = next((each.removesuffix("_image") for each in given if each.endswith("_image")), "")
-        unseen = [each.partition("=") for each in said.cameras or () if each.partition("=")[2] in missing]
-        chosen = f"name the camera: ?cameras={','.join(f'{key}:{camera}' for key, *_ in unseen)}"
+    given, reads = has.reads or (), said.reads or ()
+    if missing := [reading for reading in reads if reading not in given]:
+        # A checkpoint's cameras can be named, if the suite has enough of its own that are not read yet.
+        free = [each.removesuffix("_image") for each in given if each.endswith("_image") and each not in reads]
+        unseen = [key for key, _, picture in (each.partition("=") for each in said.cameras or ()) if picture in missing]
+        chosen = ",".join(f"{key}:{camera}" for key, camera in zip(unseen, free, strict=False))
         yield OBSERVATION.found(
             f"the policy reads {', '.join(missing)}, but {name} has {', '.join(given)}",
-            mend=chosen if camera and unseen else None,
+            mend=f"name the camera: ?cameras={chosen}" if unseen and len(unseen) <= len(free) else None,
         )
     if differs(said.image_size, has.image_size):
         yield PICTURE_SIZE.found(f"the policy takes {_sized(said)} pictures only, but {name} has {_sized(has)}")
