@@ -31,7 +31,7 @@ from pytest_vla.metrics.time_to_success import (
 from pytest_vla.plan.choices import EITHER
 from pytest_vla.plan.evaluators import PUBLISHED, Evaluator, as_spelt, built_in_evaluators
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import OWN_EVALUATOR, Protocol
+from pytest_vla.plan.task import OF_OWN_WORLDS, OWN_EVALUATOR, Protocol
 from pytest_vla.records.record import Record
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import (
@@ -312,7 +312,7 @@ def _under(evaluator: Evaluator, suite: str, records: Sequence[Record], protocol
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Protocol) if field.default is not MISSING}
-_OF_SUITES = ("evaluator", "rules", "action_size", "vectors", "action_bounds")
+_OF_SUITES = ("evaluator", "rules", *OF_OWN_WORLDS)
 
 _TOPICS = {
     "scenes": "scenes",

@@ -474,21 +474,20 @@ def _mended(output: Output, answers: WindowAnswers, search: _Search, generator: 
 
 def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: Sequence[ActionTable]) -> Mending | None:
     fit, best, most = as_executed(pairs), None, 0.0
-    for each in mendings(pairs, tables):
+    found = list(mendings(pairs, tables))
+    # What values alone say comes first, whatever it gains: of its two directions the better one.
+    if told := [each for each in found if _is_told_by_values(each, pairs)]:
+        return max(told, key=lambda each: score(as_executed(each.apply(pairs)), each.dimensions))
+    for each in found:
         better = as_executed(each.apply(pairs))
         reached = score(better, each.dimensions)
         gain = reached - score(fit, each.dimensions)
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
         value = gain * len(each.dimensions) / 7 - each.cost
-        is_told = _is_told_by_values(each, pairs)
-        if is_told:
-            # Of its two directions the better one, which may gain nothing where the gripper moves at wrong times.
-            value = max(value, 1e-6 + 1e-7 * gain)
         # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
-        if not (value > most and (is_told or (gain > 0.15 and reached >= _LEAST_REACHED))):
+        if not (gain > 0.15 and reached >= _LEAST_REACHED and value > most):
             continue
-        is_clear = generator is None or is_told
-        if is_clear or gain_of(better, fit, generator, each.dimensions).low > 0:  # type: ignore[arg-type]
+        if generator is None or gain_of(better, fit, generator, each.dimensions).low > 0:
             best, most = each, value
     return best
 

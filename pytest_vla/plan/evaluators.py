@@ -26,7 +26,7 @@ from pytest_vla.plan.choices import (
     steps_to_hold,
     success_rule,
 )
-from pytest_vla.plan.task import INSTRUCTION, OWN_EVALUATOR, Protocol, Task, with_protocol
+from pytest_vla.plan.task import INSTRUCTION, OF_OWN_WORLDS, OWN_EVALUATOR, Protocol, Task, with_protocol
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.text import did_you_mean, printable, quoted
 
@@ -258,10 +258,7 @@ _CHOSEN = {
     "action_precision": PRECISIONS,
 }
 
-_NOT_HERE = (
-    *("max_steps", "evaluator", "rules", "action_size", "vectors", "action_bounds", "cameras", "init_states"),
-    "control_freq",
-)
+_NOT_HERE = ("max_steps", "evaluator", "rules", *OF_OWN_WORLDS, "cameras", "init_states", "control_freq")
 
 
 def _protocol(path: Path, table: object) -> dict[str, Any]:

@@ -291,10 +291,13 @@ def with_protocol(task: Task, **changes: Any) -> Task:
     return replace(task, protocol=replace(task.protocol, **new)) if new else task
 
 
+OF_OWN_WORLDS = ("action_size", "vectors", "action_bounds")
+"""Fields of a `Protocol` that follow from a suite's own world, which no evaluator and no option changes."""
+
 USUAL_VALUES = {
     field.name: field.default
     for field in fields(Protocol)
-    if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, "action_size", "vectors", "action_bounds")
+    if field.name == "rules" or field.name not in (*_ALWAYS_RECORDED, *OF_OWN_WORLDS)
 }
 """What an episode's protocol may have instead of the suite's own, with the usual values, which records leave out."""
 
