@@ -138,7 +138,7 @@ def ask(
         task = with_protocol(task, action_size=POSE_6D_SIZE) if gives_6d(traits, task.protocol) else task
         scripts.append(Script(task, each, ()))
     chunks: list[list[Array]] = [[] for _ in windows]
-    together = (own_number(policy, "max_batch") or 1) if is_batch_policy(policy) else 1
+    together = asked_together(policy)
     for begin in range(0, len(order), together):
         some = order[begin : begin + together]
         # What a wrong wiring shows may well overflow.
@@ -153,6 +153,11 @@ def ask(
                 for each, chunk in zip(now, found, strict=True):
                     chunks[each].append(_converted(chunk, policy, windows[each], step))
     return WindowAnswers(tuple(windows), tuple(map(tuple, chunks)))
+
+
+def asked_together(policy: Policy | BatchPolicy) -> int:
+    """Return along how many windows `ask` asks a policy at once."""
+    return (own_number(policy, "max_batch") or 1) if is_batch_policy(policy) else 1
 
 
 def _converted(chunk: Array, policy: Policy | BatchPolicy, window: DemonstrationWindow, step: int) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.doctor.action_tables import ActionTable
-from pytest_vla.doctor.answers import BLOCK, DemonstrationWindow, Pairs, WindowAnswers, ask
+from pytest_vla.doctor.answers import BLOCK, DemonstrationWindow, Pairs, WindowAnswers, ask, asked_together
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.findings import (
     LAG,
@@ -100,6 +100,11 @@ class _Search:
         """Whether a wiring of inputs was tried before, and was clearly worse than none."""
         before = self.tried.get(wiring.name)
         return before is not None and before.gain is not None and before.high < 0
+
+    @property
+    def together(self) -> int:
+        """Along how many windows the policy is asked at once."""
+        return asked_together(self.policy)
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
@@ -485,7 +490,7 @@ def _best_mending(pairs: Pairs, generator: np.random.Generator | None, tables: S
         # Over all dimensions, so that a change of six is comparable with one of the gripper.
         value = gain * len(each.dimensions) / 7 - each.cost
         # What takes actions to nothing also gains over wrong ones. NaN, of dimensions that do not move, gains nothing.
-        if not (gain > 0.15 and reached >= _LEAST_REACHED and value > most):
+        if not (gain > each.least and reached >= _LEAST_REACHED and value > most):
             continue
         if generator is None or gain_of(better, fit, generator, each.dimensions).low > 0:
             best, most = each, value
@@ -610,9 +615,6 @@ def _best_input(
     has_language: bool | None,
 ) -> tuple[Wiring, Gain, WindowAnswers] | None:
     """Return the wiring of inputs that gains most on top of those chosen, or None if none gains enough."""
-    current = _best_fit(search, answers, output)
-    some = _screen(search.windows)
-    screened = _best_fit(search, _of_windows(answers, some), output)
     size = len(search.windows[0].shown[0].get(STATE, ()))
     candidates = picture_wirings(name for name in reads if name not in blind)
     candidates += state_wirings((name for name in reads if name not in blind), size)
@@ -623,29 +625,49 @@ def _best_input(
     # Nor is what was clearly worse tried again.
     candidates = [each for each in candidates if not (chosen and search.was_worse(each))]
 
+    everywhere, some = range(len(search.windows)), sorted(_screen(search.windows))
+    # What is clearly worse along half of the screen is not asked along the rest; but a batch is not taken apart.
+    half = some[: len(some) // 2] if search.together < len(some) else []
+    bases = {
+        len(each): _best_fit(search, _of_windows(answers, each), output) for each in (half, some, everywhere) if each
+    }
+
     def tried(
-        each: Wiring, windows: Sequence[DemonstrationWindow], than: ActionFit
+        each: Wiring, places: Sequence[int], known: dict[int, tuple[Array, ...]]
     ) -> tuple[WindowAnswers, ActionFit, Gain] | None:
+        """Ask along those windows along which it is not known what is answered, and compare all of `places`."""
+        new = [at for at in places if at not in known]
         try:
-            found = search.ask(composed([*chosen, each]), windows)
+            asked = search.ask(composed([*chosen, each]), [search.windows[at] for at in new])
         except EpisodeError as error:
             search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
             return None
+        known.update(zip(new, asked.chunks, strict=True))
+        found = WindowAnswers(tuple(search.windows[at] for at in places), tuple(known[at] for at in places))
         fit = _best_fit(search, found, output)
-        gain = gain_of(fit, than, search.generator)
-        asked = sum(len(window.rows) for window in windows)
-        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, asked)
+        gain = gain_of(fit, bases[len(places)], search.generator)
+        questions = sum(len(window.rows) for window in found.windows)
+        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, questions)
         return found, fit, gain
 
-    scored: list[tuple[float, int]] = []
+    scored: list[tuple[float, int, dict[int, tuple[Array, ...]]]] = []
     for number, each in enumerate(candidates):
         search.told(f"trying {each.name} ({number + 1} of {len(candidates)})")
-        result = tried(each, [search.windows[at] for at in some], screened)
-        if result is not None and result[2].value > 0:
-            scored.append((result[2].value, number))
+        known: dict[int, tuple[Array, ...]] = {}
+        result = tried(each, half, known) if half else None
+        # Nor what changes no answer.
+        if half and (result is None or result[2].high < 0 or result[2].low == result[2].high == 0):
+            continue
+        result = tried(each, some, known)
+        if result is not None and result[2].value > _LEAST_GAIN / 2:
+            scored.append((result[2].value, number, known))
+    scored.sort(key=lambda one: one[:2], reverse=True)
     finalists = []
-    for _, number in sorted(scored, reverse=True)[:_FINALISTS]:
-        result = tried(candidates[number], search.windows, current)
+    for screened, number, known in scored[:_FINALISTS]:
+        if screened < _AS_GOOD / 2 * scored[0][0]:
+            break
+        # Where answers are drawn, those of the screen were lucky.
+        result = tried(candidates[number], everywhere, {} if search.draws else known)
         if result is None:
             continue
         is_doubted, gain = candidates[number].code in _DOUBTED, result[2]
@@ -935,24 +957,31 @@ def _other_task(
         replace(each, rows=each.rows[:count], shown=each.shown[:count])
         for each, count in zip(search.windows, begins, strict=True)
     ]
-    everyone = [WindowAnswers(answers.windows, tuple(some[:n] for some, n in zip(answers.chunks, begins, strict=True)))]
     others = [
         [texts[(texts.index(each.instruction) + shift) % len(texts)] for each in windows] for shift in range(len(texts))
     ]
-    for shift, instructions in enumerate(others[1:], 1):
-        search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
-        everyone.append(search.ask(composed(chosen), _told_otherwise(windows, instructions)))
-    best, picked = [], 0
-    for at, window in enumerate(windows):
-        errors = []
-        for each in everyone:
-            pairs = WindowAnswers((window,), (each.chunks[at],)).pairs(search.steps)
-            errors.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
-        number = int(np.argmin(errors))
-        picked += number > 0 and errors[number] < 0.8 * errors[0]
-        best.append(others[number][at])
-    if picked < 0.6 * len(windows):
-        return None
+
+    def errors(places: Sequence[int], chunks: Sequence[Sequence[Array]]) -> list[float]:
+        found = []
+        for at, some in zip(places, chunks, strict=True):
+            pairs = WindowAnswers((windows[at],), (tuple(some),)).pairs(search.steps)
+            found.append(float(((np.clip(pairs.answered, -1, 1) - pairs.shown)[:, :6] ** 2).mean()))
+        return found
+
+    best, picked = [each.instruction for each in windows], 0
+    # Where other texts do not fit better along every second demonstration, the rest is not asked.
+    for places, least in ((range(0, len(windows), 2), 0.4), (range(1, len(windows), 2), 0.6)):
+        everyone = [errors(places, [answers.chunks[at][: begins[at]] for at in places])]
+        for shift, instructions in enumerate(others[1:], 1):
+            search.told(f"trying other tasks' instructions ({shift} of {len(texts) - 1})")
+            told = _told_otherwise([windows[at] for at in places], [instructions[at] for at in places])
+            everyone.append(errors(places, search.ask(composed(chosen), told).chunks))
+        for at, those in zip(places, zip(*everyone, strict=True), strict=True):
+            number = int(np.argmin(those))
+            picked += number > 0 and those[number] < 0.8 * those[0]
+            best[at] = others[number][at]
+        if picked < least * (len(windows) if places.start else len(places)):
+            return None
     asked = search.ask(composed(chosen), _told_otherwise(search.windows, best))
     found = WindowAnswers(tuple(search.windows), asked.chunks)
     current = _best_fit(search, _without_first(answers, begins), output)

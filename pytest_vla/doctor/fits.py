@@ -205,6 +205,8 @@ class Mending:
         dimensions: that it changes.
         numbers: evidence.
         cost: what it has to gain beyond one without parameters of its own, over all dimensions.
+        least: what it has to gain of the variance of its dimensions. Less is what a weak policy gains by anything that
+            is fitted to it.
     """
 
     code: str
@@ -214,6 +216,7 @@ class Mending:
     dimensions: tuple[int, ...]
     numbers: Mapping[str, float] = field(default_factory=dict)
     cost: float = 0.0
+    least: float = 0.15
 
     def apply(self, pairs: Pairs) -> Pairs:
         """Return the pairs after it."""
@@ -367,23 +370,33 @@ answers may have noise alone.
 """
 
 
+_TOLD = 0.3
+"""The correlation with the demonstrated ones from which answers of a dimension tell their scale."""
+
+
 def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     parts = {"translation and rotation": (0, 1, 2, 3, 4, 5), "translation": (0, 1, 2), "rotation": (3, 4, 5)}
-    for name, columns in parts.items():
-        some, shown = pairs.answered[:, columns], pairs.shown[:, columns]
-        both = float((some * shown).sum())
-        factor = both / max(float((some**2).sum()), 1e-12)
-        if factor <= 0 or not (factor >= 1.5 or float((shown**2).sum()) / both < _NOISE):
-            continue
-        line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
-        name = f"the {name} times {factor:.3g}"
-        change, numbers = _on(columns, partial(np.multiply, factor)), {"factor": factor}
-        yield Mending("VLA-D043", name, (line,), change, columns, numbers, cost=0.02)
     moving = [
         number
         for number in range(6)
         if pairs.shown[:, number].std() > _STILL and pairs.answered[:, number].std() > 1e-9
     ]
+    # A dimension that the policy does not know says nothing about the scale of the others.
+    correlations = {each: _correlations(pairs.answered[:, [each]], pairs.shown[:, [each]])[0, 0] for each in moving}
+    known = [each for each, value in correlations.items() if value > _TOLD]
+    for name, columns in parts.items():
+        told = [each for each in columns if each in known]
+        some, shown = pairs.answered[:, told], pairs.shown[:, told]
+        both = float((some * shown).sum())
+        if both <= 0:
+            continue
+        factor = both / float((some**2).sum())
+        if not (factor >= 1.5 or float((shown**2).sum()) / both < _NOISE):
+            continue
+        line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
+        name = f"the {name} times {factor:.3g}"
+        change, numbers = _on(columns, partial(np.multiply, factor)), {"factor": factor}
+        yield Mending("VLA-D043", name, (line,), change, columns, numbers, cost=0.02)
     slopes, offsets, lines = np.ones(6), np.zeros(6), []
     for number in moving:
         one, shown = pairs.answered[:, number], pairs.shown[:, number]
@@ -424,4 +437,4 @@ def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]
     lines.append(f"# or un-normalise with {used[right].name}")
     name = f"actions un-normalised by {used[right].name}, where it is {used[at].name} now"
     change = _on(range(6), lambda values: values * slope + offset)
-    yield Mending("VLA-D044", name, tuple(lines), change, tuple(map(int, moving)), cost=0.02)
+    yield Mending("VLA-D044", name, tuple(lines), change, tuple(map(int, moving)), cost=0.02, least=0.05)

@@ -1,17 +1,21 @@
 """The doctor on real policies with one wrong wiring each (`make doctor`, an hour on one core for each policy).
 
 tiny, and lerobot's ACT where `make act` has trained it and lerobot is installed. A wiring that hardly changes an answer
-cannot be found: the bar is on those that explain two points less of the variance than the policy as it is.
+cannot be found: the bar is on those that explain two points less of the variance than the policy as it is. The doctor
+is given the tables of normalisation that are planted, as they lie beside a checkpoint.
 """
 
 import json
+import tempfile
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_vla.doctor.action_tables import read_action_tables
 from pytest_vla.doctor.answers import DemonstrationWindow, ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST, expert_demonstrations
 from pytest_vla.doctor.diagnosis import diagnose_windows
@@ -25,7 +29,7 @@ from pytest_vla.policies.fit import traits_of
 from pytest_vla.policies.load import load_policy
 from tests.support.data import REPOSITORY
 from tests.support.lerobot_models import mend_torchvision
-from tests.support.miswired import MISWIRINGS, Miswiring, pairs
+from tests.support.miswired import MISWIRINGS, STATISTICS, Miswiring, pairs
 
 pytestmark = [pytest.mark.slow, pytest.mark.study]
 
@@ -51,6 +55,9 @@ class Patient:
         if model != "tiny":
             suite = replace(suite, tasks=tuple(task for task in suite.tasks if task.name == TASK_OF_ACT))
         self._demonstrations = expert_demonstrations(suite, DEFAULT_DEMONSTRATIONS)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "dataset_statistics.json").write_text(json.dumps(STATISTICS))
+            self._tables = read_action_tables(Path(folder))
         self._windows: dict[tuple[int, bool], list[DemonstrationWindow]] = {}
 
     def _asked(self, policy: Any) -> tuple[list[DemonstrationWindow], int]:
@@ -82,6 +89,7 @@ class Patient:
             declared=reads is not None,
             has_language=traits.language,
             generator=np.random.default_rng(seed),
+            tables=self._tables,
         )
 
 

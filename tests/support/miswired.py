@@ -390,6 +390,18 @@ _OBJECT_Q99 = np.array([0.8464, 0.8438, 0.9375, 0.0814, 0.1489, 0.0868])
 _GOAL_MEAN = np.array([0.0472, 0.0288, -0.1486, -0.0025, 0.0264, 0.0274])
 _GOAL_STD = np.array([0.3969, 0.3473, 0.4924, 0.0553, 0.0784, 0.1001])
 
+STATISTICS = {
+    name: {"action": {key: row.tolist() for key, row in rows.items()}}
+    for name, rows in {
+        "libero_object": {
+            "mean": _OBJECT_MEAN, "std": _OBJECT_STD, "min": _OBJECT_MIN, "max": _OBJECT_MAX,
+            "q01": _OBJECT_Q01, "q99": _OBJECT_Q99,
+        },
+        "libero_goal": {"mean": _GOAL_MEAN, "std": _GOAL_STD},
+    }.items()
+}  # fmt: skip
+"""The tables that are planted, as in the `dataset_statistics.json` beside a checkpoint."""
+
 _MEANS_FACTOR = _GOAL_STD / _OBJECT_STD
 _RANGE_FACTOR = (_OBJECT_MAX - _OBJECT_MIN) / (_OBJECT_Q99 - _OBJECT_Q01)
 
