@@ -437,6 +437,7 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     length = max(len(chunk) for chunks in answers.chunks for chunk in chunks)
     times = [(lag, 1.0) for lag in _LAGS] + ([(0, 2.0), (0, 0.5)] if length > 1 and search.steps > 1 else [])
     found = []
+    repeats = _repeats(answers)
     for lag, stretch in times:
         pairs = answers.pairs(search.steps, lag, stretch)
         if len(pairs.shown) < 40:
@@ -444,7 +445,10 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
         gain = gain_of(
             skill_of(pairs), skill_of(answers.pairs(_steps_compared(search.steps, stretch))), search.generator
         )
-        if gain.low > 0 and gain.value > _LEAST_SKILL:
+        if stretch < 1 and repeats and gain.likely > 0:
+            # Half the rate is no guess then, and a shift explains a part of what it does.
+            found = [(lag, stretch)]
+        elif gain.low > 0 and gain.value > _LEAST_SKILL:
             found.append((lag, stretch))
     # All of them beside as many demonstrated actions, as above.
     steps = _steps_compared(search.steps, min((stretch for _, stretch in found), default=1.0))
@@ -457,6 +461,14 @@ def _output_of(search: _Search, answers: WindowAnswers) -> Output:
     if found:
         best = Output(*max(found, key=lambda each: fits(*each)))
     return _mended(best, answers, search, search.generator)
+
+
+def _repeats(answers: WindowAnswers) -> bool:
+    """Whether every chunk has each of its actions twice."""
+    chunks = [chunk[: len(chunk) // 2 * 2] for some in answers.chunks for chunk in some]
+    return any(len(each) > 2 and np.ptp(each, axis=0).any() for each in chunks) and all(
+        np.array_equal(each[::2], each[1::2]) for each in chunks
+    )
 
 
 def _steps_compared(steps: int, stretch: float) -> int:

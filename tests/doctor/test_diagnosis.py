@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
 from pytest_vla.doctor.answers import ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
@@ -98,6 +99,17 @@ def test_a_gripper_from_0_to_1_shows_whatever_else_is_wrong() -> None:
     assert codes_of(found) == ["VLA-D030", "VLA-D041", "VLA-D060"]
     found = diagnosed(BY_NAME["empty"].wrap(BY_NAME["gripper-never-closes"].wrap(Lost(WINDOWS))))
     assert codes_of(found)[-2:] == ["VLA-D042", "VLA-D060"]
+
+
+def test_actions_that_are_repeated_tell_half_the_rate_where_neighbours_are_alike() -> None:
+    """Of slow actions a shift by one step fits nearly as well."""
+    slow = [
+        replace(each, actions=np.hstack([2 * gaussian_filter1d(each.actions[:, :6], 8, axis=0), each.actions[:, 6:]]))
+        for each in WINDOWS
+    ]
+    policy = BY_NAME["each-twice"].wrap(KnowingPolicy(slow))
+    settings: Any = {"reads": policy.reads, "has_language": True, "generator": np.random.default_rng(0)}
+    assert codes_of(diagnose_windows(policy, slow, STRIDE, **settings)) == ["VLA-D051"]
 
 
 def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
