@@ -427,7 +427,7 @@ def _unknown(pairs: Pairs, first: Pairs, known: float) -> DoctorFinding:
 # What comes out.
 
 _LAGS = (-8, -6, -4, -3, -2, -1, 1, 2, 3, 4)
-_LEAST_SKILL = 0.008
+_LEAST_SKILL = 0.012
 """The least gain of correlation by a shift in time: neighbouring actions are much alike."""
 
 
