@@ -28,11 +28,14 @@ KEYS = {
     "observation.images.wrist": "robot0_eye_in_hand_image",
 }
 STATE, ACTION = "observation.state", "action"
-SIDE, CHUNK, EXECUTED, BATCH = 64, 10, 5, 16
+SIDE, CHUNK, EXECUTED, BATCH = 96, 10, 5, 16
 HELD_OUT = 5
 # Deviations of the normalised state, so that the state alone does not tell how far an episode is.
-_BLUR = 0.1
+_BLUR = 0.3
 _LEARNING_RATE = 1e-3
+# The backbone's normalisations are frozen: if its weights moved as fast, its features would grow without end, and
+# actions would not depend on pictures at all.
+_LEARNING_RATE_OF_BACKBONE = 3e-5
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,10 @@ def train(frames: Frames, folder: Path, *, updates: int, seed: int = 0) -> None:
 
     _calibrate(policy.model, lambda: policy(batch_of(drawn.choice(len(chunks), 128))))
     policy.train()
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=_LEARNING_RATE, weight_decay=1e-4)
+    backbone = {id(each): each for each in policy.model.backbone.parameters()}
+    others = [each for each in policy.parameters() if id(each) not in backbone]
+    groups = [{"params": others}, {"params": [*backbone.values()], "lr": _LEARNING_RATE_OF_BACKBONE}]
+    optimizer = torch.optim.AdamW(groups, lr=_LEARNING_RATE, weight_decay=1e-4)
     rate = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / 50, 0.5 + 0.5 * math.cos(math.pi * step / updates))
     )
@@ -215,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--updates", type=int, default=1500)
     options = parser.parse_args()
     frames = load_frames(options.dataset)
     held_out = frames.episodes > frames.episodes.max() - HELD_OUT
