@@ -137,7 +137,8 @@ lerobot-latest: setup reference .venv-lerobot-latest/.installed ## lerobot's pol
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
 	.venv-lerobot/bin/python $(NO_SKIPS) -m "not study" tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
 		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
-		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
+		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py \
+		tests/doctor/test_action_tables.py
 
 .PHONY: doctor
 doctor: setup ## the doctor on tiny, and on the ACT of `make act`, behind each wrong wiring (an hour on one core for each)

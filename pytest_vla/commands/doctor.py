@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_vla.doctor.findings import Examination
     from pytest_vla.plan.evaluators import Evaluator
     from pytest_vla.plan.manifests import Suite
+    from pytest_vla.policies.spec import ModelSpec
 
 # Heavy imports are inside the functions, so that --help is fast.
 
@@ -80,7 +81,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="tables of normalisation, one of which may have been taken for another: OpenVLA's "
         "dataset_statistics.json, openpi's norm_stats.json, LeRobot's meta/stats.json, or a folder with such files "
-        "(default: those of the data set that --demos gives)",
+        "(default: those of the data set that --demos gives, and of a lerobot: checkpoint)",
     )
     parser.add_argument(
         "--demo-count",
@@ -132,7 +133,7 @@ def run(options: argparse.Namespace) -> None:
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan
     settings = ExaminationSettings(
-        spec.text, replan, options.episodes, options.all, tables=_tables(options.action_stats, options.demos)
+        spec.text, replan, options.episodes, options.all, tables=_tables(options.action_stats, options.demos, spec)
     )
     # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, output_aside():
@@ -157,13 +158,18 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"{spec.text}: {first.code}: {first.cause}")
 
 
-def _tables(place: Path | None, demonstrations: str | None) -> "tuple[ActionTable, ...]":
-    from pytest_vla.doctor.action_tables import read_action_tables
+def _tables(place: Path | None, demonstrations: str | None, spec: "ModelSpec") -> "tuple[ActionTable, ...]":
+    """Return the tables of a place, or else those that a data set and a checkpoint of lerobot's have."""
+    from pytest_vla.doctor.action_tables import action_tables_in, read_action_tables
+    from pytest_vla.policies.lerobot import find_here
 
     if place is not None:
         return read_action_tables(place)
-    own = Path(demonstrations or "", "meta", "stats.json")
-    return read_action_tables(own) if demonstrations and own.is_file() else ()
+    places = [own] if demonstrations and (own := Path(demonstrations, "meta", "stats.json")).is_file() else []
+    kind, _, text = spec.text.partition(":")
+    if kind == "lerobot" and (checkpoint := find_here(text.partition("?")[0], spec.folder)) is not None:
+        places.append(checkpoint)
+    return action_tables_in(places)
 
 
 def _suite_and_evaluator(options: argparse.Namespace) -> "tuple[Suite, Evaluator]":

@@ -1,7 +1,7 @@
 """Tables of normalisation beside checkpoints and data sets: which of them un-normalises a policy's actions."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.util.documents import read_json
 
-FILES = ("dataset_statistics.json", "norm_stats.json", "stats.json")
-"""OpenVLA's, openpi's and LeRobot's; below a folder, they are looked for to a depth of four."""
+FILES = ("dataset_statistics.json", "norm_stats.json", "stats.json", "*unnormalizer_processor.safetensors")
+"""OpenVLA's, openpi's, and LeRobot's of a data set and of a checkpoint; in a folder, to a depth of four."""
 
 _ACTIONS = ("action", "actions")
 _MOST_FILES, _DEEPEST = 100, 4
@@ -36,34 +36,66 @@ def read_action_tables(place: Path) -> tuple[ActionTable, ...]:
     """Return the tables of actions in a file, or in the `FILES` below a folder.
 
     A table is what JSON has under "action" or "actions", at any depth: lists of six numbers at least named mean and
-    std, min and max, or q01 and q99.
+    std, min and max, or q01 and q99. LeRobot's checkpoints have it as tensors named "action.mean" and so on.
 
     Raises:
         VlaError: there is no such file, one cannot be read, or none has a table of actions.
     """
-    if place.is_dir():
-        found = [file for depth in range(_DEEPEST) for name in FILES for file in place.glob("*/" * depth + name)]
-        files = sorted(found)[:_MOST_FILES]
-    else:
-        files = [place]
-    tables: dict[tuple[bytes, bytes], ActionTable] = {}
-    for file in files:
-        try:
-            content = read_json(file)
-        except FileNotFoundError as error:
-            raise VlaError(f"{file}: there is no such file; expected JSON with statistics of actions") from error
-        except (OSError, ValueError) as error:
-            raise VlaError(f"{file}: expected JSON with statistics of actions: {error}") from error
-        about = f"{file.relative_to(place)}: " if len(files) > 1 else ""
-        for table in _tables_in(content, ()):
-            key = table.centre.tobytes(), table.scale.tobytes()
-            tables.setdefault(key, ActionTable(f"{about}{table.name}", table.centre, table.scale))
-    if not tables:
+    if not (tables := action_tables_in([place])):
         raise VlaError(
             f"{place}: expected statistics of actions, such as action: mean and std, or q01 and q99, found none: give "
             f"OpenVLA's dataset_statistics.json, openpi's norm_stats.json, or LeRobot's meta/stats.json"
         )
+    return tables
+
+
+def action_tables_in(places: Sequence[Path]) -> tuple[ActionTable, ...]:
+    """Return the tables of actions in files and below folders, equal ones once; none where there are none.
+
+    Raises:
+        VlaError: a file cannot be read.
+    """
+    tables: dict[tuple[bytes, bytes], ActionTable] = {}
+    for place in places:
+        files = [place]
+        if place.is_dir():
+            found = [file for depth in range(_DEEPEST) for name in FILES for file in place.glob("*/" * depth + name)]
+            files = sorted(found)[:_MOST_FILES]
+        for file in files:
+            about = f"{file.relative_to(place)}: " if len(files) > 1 else f"{place.name}: " * (len(places) > 1)
+            for table in _tables_in(_content(file), ()):
+                key = table.centre.tobytes(), table.scale.tobytes()
+                tables.setdefault(key, replace(table, name=f"{about}{table.name}"))
     return tuple(tables.values())
+
+
+def _content(file: Path) -> Any:
+    try:
+        return _tensors(file) if file.suffix == ".safetensors" else read_json(file)
+    except FileNotFoundError as error:
+        raise VlaError(f"{file}: there is no such file; expected statistics of actions") from error
+    except (OSError, ValueError) as error:
+        raise VlaError(f"{file}: expected statistics of actions: {error}") from error
+    except ImportError as error:
+        raise VlaError(f"{file}: reading it needs safetensors: pip install safetensors") from error
+
+
+def _tensors(file: Path) -> dict[str, dict[str, list[float]]]:
+    """Return the vectors of a safetensors file whose names are "A.B", by A and B. Raises ImportError and ValueError."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if not file.is_file():
+        raise FileNotFoundError
+    found: dict[str, dict[str, list[float]]] = {}
+    try:
+        for name, value in load_file(file).items():
+            feature, _, key = name.rpartition(".")
+            if value.ndim == 1:
+                found.setdefault(feature, {})[key] = value.astype(float).tolist()
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return found
 
 
 def _tables_in(content: Any, path: tuple[str, ...]) -> Iterator[ActionTable]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.doctor.action_tables import ActionTable, read_action_tables
+from pytest_vla.doctor.action_tables import ActionTable, action_tables_in, read_action_tables
 from pytest_vla.doctor.answers import ask
 from pytest_vla.doctor.diagnosis import diagnose_windows
 from pytest_vla.doctor.fits import mendings
@@ -60,6 +60,28 @@ def test_what_has_no_table_is_named(content: str, tmp_path: Path) -> None:
     for place in (file, tmp_path / "nowhere", tmp_path):
         with pytest.raises(VlaError, match=str(place if place != tmp_path else tmp_path)):
             read_action_tables(place)
+
+
+def test_tables_of_a_data_set_and_of_a_checkpoint_of_lerobot_are_told_apart(tmp_path: Path) -> None:
+    """Its tensors are named "action.mean", and equal tables are one."""
+    numpy = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed here: make lerobot")
+    checkpoint, data_set = tmp_path / "pretrained_model", tmp_path / "stats.json"
+    checkpoint.mkdir()
+    tensors = {f"action.{key}": np.array(row, dtype=np.float64) for key, row in LEROBOT["action"].items()}
+    tensors["observation.images.front.mean"] = np.zeros((3, 1, 1))
+    file = checkpoint / "policy_postprocessor_step_0_unnormalizer_processor.safetensors"
+    numpy.save_file(tensors, file)
+    data_set.write_text(json.dumps({"action": {**MOMENTS, "std": [0.2] * 7}}))
+    names = [each.name for each in action_tables_in([data_set, checkpoint])]
+    assert names == ["stats.json: action (mean and std)"] + [
+        f"pretrained_model: action ({kind})" for kind in ("mean and std", "min and max")
+    ]
+    data_set.write_text(json.dumps(LEROBOT))
+    assert len(action_tables_in([data_set, checkpoint])) == 2
+    assert [each.name for each in read_action_tables(file)] == ["action (mean and std)", "action (min and max)"]
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(VlaError, match=file.name):
+        action_tables_in([checkpoint])
 
 
 WINDOWS = made_windows()
