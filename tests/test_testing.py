@@ -42,6 +42,14 @@ class Wrong(PointWorld):
         return {**super()._seen(), "state": np.zeros(3)}
 
 
+class Infinite(PointWorld):
+    def save(self):  # type: ignore[no-untyped-def]
+        return self._at
+
+    def step(self, action):  # type: ignore[no-untyped-def]
+        return {**super().step(action), "state": np.full(2, np.nan)}
+
+
 class Blind(PointWorld):
     def _seen(self):  # type: ignore[no-untyped-def]
         return {"state": self._at}
@@ -99,6 +107,7 @@ class Unlike(Counting):
         (Unlike, r"provenance\(\) says .*'resets': '1'.* of seed 0, and .*'resets': '2'.* after seed 1"),
         (Drifting, "seed 0 differs after seed 1: .* differs at step 0"),
         (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
+        (Infinite, "state holds NaN or infinity"),
         (Blind, "what is seen lacks front_image of the suite's; it has state"),
         (Unclosed, "closing the world of point raised OSError: the window is gone"),
         (Lossy, "a restored state differs"),

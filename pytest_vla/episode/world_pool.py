@@ -602,6 +602,8 @@ class OwnWorld:
         vector = np.array(seen[name], dtype=np.float64)
         if size is not None and vector.shape != (size,):
             raise EpisodeError("world-protocol", f"{name} is {vector.shape}, and the suite says ({size},)")
+        if not np.isfinite(vector).all():
+            raise EpisodeError("world-protocol", f"{name} holds NaN or infinity: {vector}")
         return vector
 
     def _picture(self, seen: Mapping[str, Any], name: str, step: int) -> Picture:
