@@ -232,6 +232,7 @@ def as_text(examination: "Examination") -> Iterator[str]:
         closed = examination.closed_loop
         told = f"; as proposed {sum(closed.proposed)}" if closed.proposed else ""
         yield f"closed loop: {sum(closed.today)} of {len(closed.cases)} succeed as wired today{told}"
+        yield from (line for each in closed.errors[:3] for line in wrapped(f"error: {printable(each)}"))
     yield from (line for note in examination.notes for line in wrapped(f"note: {note}"))
 
 

@@ -108,8 +108,10 @@ class _Search:
 
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
+        found = ask(self.policy, some, wiring, self.replan)
+        # What it refuses, it is not asked again.
         self.questions += sum(len(each.rows) for each in some)
-        return ask(self.policy, some, wiring, self.replan)
+        return found
 
 
 @dataclass(frozen=True)

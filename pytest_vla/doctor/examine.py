@@ -43,12 +43,14 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import RELATIVE
 from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.plan.task import with_protocol
 from pytest_vla.policies.base import BatchPolicy, Episode, Policy, Session, is_batch_policy, one_by_one
 from pytest_vla.policies.fit import ACTION_SIZE, OPENS, Traits, check_fit, traits_of
 from pytest_vla.policies.lerobot_inputs import read_cameras
 from pytest_vla.policies.load import checked_policy
 from pytest_vla.policies.session import own_replan
-from pytest_vla.util.text import printable
+from pytest_vla.records.record import Record
+from pytest_vla.util.text import counted, printable
 
 Array = NDArray[Any]
 Told = Callable[[str], None]
@@ -218,6 +220,8 @@ def examine(
                 notes += diagnosis.notes
                 exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
                 findings += finding
+                both = sum(len(each.rows) for each in windows if each.name in _exchangeable(foreign))
+                diagnosis = replace(diagnosis, questions=diagnosis.questions + both * len(exchanged))
         diagnosis = replace(diagnosis, findings=_in_order(findings, diagnosis.findings))
         proposal = diagnosis.proposal
         closed_loop = None
@@ -412,7 +416,7 @@ def exchange(
 
     Nothing is asked if the simulator's states, or what was recorded in them, are not known.
     """
-    by_name = {each.name: each for each in demonstrations if each.recorded is not None and each.qpos is not None}
+    by_name = _exchangeable(demonstrations)
     some = [each for each in windows if each.name in by_name]
     if not some:
         return {}, []
@@ -457,6 +461,10 @@ def exchange(
     return found, [DoctorFinding(RECORDED_OTHERWISE, cause, text, sure, lines, numbers)]
 
 
+def _exchangeable(demonstrations: Sequence[RecordedDemonstration]) -> dict[str, RecordedDemonstration]:
+    return {each.name: each for each in demonstrations if each.recorded is not None and each.qpos is not None}
+
+
 # Does the world accept the demonstrations?
 
 _Change = Callable[[Array, RecordedDemonstration], Array]
@@ -484,14 +492,23 @@ def _readings() -> Mapping[str, _Change]:
         ),
         "a step later": lambda actions, each: np.vstack([actions[:1], actions[:-1]]),
         "a step earlier": lambda actions, each: np.vstack([actions[1:], actions[-1:]]),
-        "without steps that do nothing": lambda actions, each: actions[_moving(actions)],
-        "each twice, at half the rate": lambda actions, each: np.repeat(actions, 2, axis=0),
+        **{
+            name: lambda actions, each, pace=pace: actions[pace(actions)]  # type: ignore[misc]
+            for name, pace in _PACES.items()
+        },
     }
 
 
-def _moving(actions: Array) -> NDArray[np.bool_]:
+def _moving(actions: Array) -> NDArray[np.int64]:
     same = np.abs(np.diff(actions[:, 6], prepend=actions[:1, 6])) < 1e-6
-    return np.asarray((np.linalg.norm(actions[:, :6], axis=1) > 1e-4) | ~same)
+    return np.flatnonzero((np.linalg.norm(actions[:, :6], axis=1) > 1e-4) | ~same)
+
+
+_PACES: Mapping[str, Callable[[Array], NDArray[np.int64]]] = {
+    "without steps that do nothing": _moving,
+    "each twice, at half the rate": lambda actions: np.repeat(np.arange(len(actions)), 2),
+}
+"""The rows that are played, under readings that play more or fewer of them than were recorded."""
 
 
 def replay(
@@ -519,34 +536,46 @@ def replay(
 def _replayed(
     reading: str, change: _Change, demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told
 ) -> Replayed:
-    succeeded, drifts = 0, []
+    succeeded, drifts, errors = 0, [], list[str]()
     conditions = Conditions("replay", premises=False)
     for number, each in enumerate(demonstrations):
         told(f"playing back {each.name} {reading} ({number + 1} of {len(demonstrations)})")
         actions = np.clip(change(each.actions, each), -1, 1)
         # It may succeed a little later than it was recorded to: LIBERO's files end with the first step of success.
-        rollout = run_episode(each.case, each.task, _playing(each, actions), pool, conditions)
+        chunk = np.vstack([actions, np.repeat(_held(actions[-1:]), _STEPS_AFTER, axis=0)])
+        task = with_protocol(each.task, max_steps=len(chunk))
+        rollout = run_episode(each.case, task, _playing(each, chunk), pool, conditions)
         succeeded += rollout.record.outcome == "success"
-        if each.qpos is not None and len(rollout.trajectory.eef_pos):
-            last = min(len(each.qpos), len(rollout.trajectory.eef_pos)) - 1
-            (recorded,) = our_observations(each, [last], pool)
-            drifts.append(1000 * float(np.linalg.norm(rollout.trajectory.eef_pos[last] - recorded["robot0_eef_pos"])))
-    return Replayed(reading, succeeded, len(demonstrations), float(np.median(drifts)) if drifts else float("nan"))
+        errors += _error_of(rollout.record, each.name)
+        if each.qpos is not None and len(ours := rollout.trajectory.qpos):
+            # Where the hand was before the last recorded action that was played, and where it is before that one.
+            rows, at = np.unique(_PACES.get(reading, _all)(each.actions)[: len(ours)], return_index=True)
+            both = replace(each, qpos=np.stack([each.qpos[rows[-1]], ours[at[-1]]]))
+            before, now = (seen["robot0_eef_pos"] for seen in our_observations(both, [0, 1], pool))
+            drifts.append(1000 * float(np.linalg.norm(now - before)))
+    drift = float(np.median(drifts)) if drifts else float("nan")
+    return Replayed(reading, succeeded, len(demonstrations), drift, (*errors, "")[0])
+
+
+def _all(actions: Array) -> NDArray[np.int64]:
+    return np.arange(len(actions))
 
 
 _STEPS_AFTER = 5
 
 
-def _playing(demonstration: RecordedDemonstration, actions: Array) -> Policy:
-    """Return a policy that plays actions back, from the demonstration's own start, and then holds the last one."""
+def _playing(demonstration: RecordedDemonstration, chunk: Array) -> Policy:
+    """Return a policy that plays a chunk of actions back, from the demonstration's own start."""
 
     def begin_episode(episode: Episode) -> Session:
-        chunk = np.vstack([actions, np.repeat(_held(actions[-1:]), _STEPS_AFTER, axis=0)])
         return lambda observation: chunk
 
     begin_episode.traits = Traits(gripper=OPENS, action_convention=RELATIVE)  # type: ignore[attr-defined]
-    if demonstration.start is not None:
-        begin_episode.start = lambda case: demonstration.start  # type: ignore[attr-defined]
+    if (start := demonstration.start) is not None:
+        # An episode ends with the last state of its start; another reading may take more steps than were recorded.
+        states = start.states[np.minimum(np.arange(len(chunk)), len(start.states) - 1)]
+        longer = replace(start, states=states)
+        begin_episode.start = lambda case: longer  # type: ignore[attr-defined]
     return begin_episode
 
 
@@ -560,6 +589,7 @@ def _of_replay(replayed: Sequence[Replayed]) -> list[DoctorFinding]:
     first, others = replayed[0], replayed[1:]
     best = max(others, key=lambda each: each.succeeded / each.count, default=first)
     told = f"{first.succeeded} of {first.count} succeed when they are played back as recorded"
+    told += f" ({printable(first.error)})" * bool(first.error)
     numbers = {"succeeded": float(first.succeeded), "count": float(first.count), "drift_mm": first.drift_mm}
     if best.succeeded > best.count / 2 and best is not first:
         told += f"; {best.reading}, {best.succeeded} of {best.count} do"
@@ -711,6 +741,7 @@ def run_closed_loop(
     ][: settings.episodes]
     conditions = Conditions("doctor", replan=settings.replan, premises=False)
     outcomes: list[list[bool]] = []
+    errors: list[str] = []
     wired = {"as wired today": one} | ({} if proposal is None else {"as proposed": proposal.wrap(one)})
     for name, each in wired.items():
         outcomes.append([])
@@ -718,11 +749,19 @@ def run_closed_loop(
             told(f"closed loop {name}: episode {number + 1} of {len(cases)}, {case.id}")
             record = run_episode(case, task, each, pool, conditions).record
             outcomes[-1].append(record.outcome == "success")
-    return ClosedLoop(tuple(case.id for case, _ in cases), *map(tuple, outcomes))
+            errors += _error_of(record, f"{name}, {case.id}")
+    today, proposed = (*map(tuple, outcomes), ())[:2]
+    return ClosedLoop(tuple(case.id for case, _ in cases), today, proposed, tuple(errors))
+
+
+def _error_of(record: Record, name: str) -> list[str]:
+    """Return the message of an episode that measured nothing, if it is one."""
+    is_one = record.outcome not in ("success", "failure")
+    return [f"{name}: {record.reason}: {record.message}"] if is_one else []
 
 
 def with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
-    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds.
+    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds. An error is named as what it is.
 
     Of a wiring that gains along demonstrations a finding is only possible if fewer episodes succeed as proposed.
     """
@@ -743,5 +782,10 @@ def with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
         "small errors add up: check the number of executed steps (--vla-replan), the step budget, settle steps and "
         "control rate (--vla-evaluator), and latency",
     )
-    finding = DoctorFinding(CLOSED_LOOP, "it fails in closed loop alone", told, "possible", lines)
+    cause, sure = "it fails in closed loop alone", "possible"
+    if closed.errors:
+        told += f"; {counted(len(closed.errors), 'episode')} ended with an error, such as {closed.errors[0]}"
+        lines = ("mend the error first: what is wrong beside it, these episodes do not tell",)
+        cause, sure = "its episodes end with an error", "certain"
+    finding = DoctorFinding(CLOSED_LOOP, cause, told, sure, lines)
     return replace(diagnosis, findings=(finding,))

@@ -110,7 +110,7 @@ class Diagnosis:
         yardsticks: the share that no motion and the mean action explain.
         tried: the wirings.
         same: names of wirings that the demonstrations cannot tell apart from a proposed one, by its name.
-        questions: how often the policy was asked.
+        questions: how many the policy answered along the demonstrations.
         answers: (m, 7) by "today" and "proposed", for figures, with the demonstrated actions of the same rows by
             "shown_today" and "shown": they differ if what is proposed shifts actions in time.
         proposal: `pytest_vla.doctor.diagnosis.WiringProposal`, which makes the proposed changes.
@@ -143,12 +143,14 @@ class Replayed:
         succeeded, count: of the demonstrations.
         drift_mm: the hand's distance from where it was recorded, at the last step, the median over demonstrations; NaN
             if the recorded positions are not known.
+        error: the first message of the simulator where one of them neither succeeded nor failed; or empty.
     """
 
     reading: str
     succeeded: int
     count: int
     drift_mm: float
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,11 +180,13 @@ class ClosedLoop:
     Attributes:
         cases: their ids.
         today, proposed: whether each succeeded; `proposed` is empty if nothing was.
+        errors: of the episodes that neither succeeded nor failed, each with its message.
     """
 
     cases: tuple[str, ...]
     today: tuple[bool, ...]
     proposed: tuple[bool, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ from pytest_vla.doctor.examine import (
     diagnose,
     exchange,
     replay,
+    run_closed_loop,
     windows_of,
     with_closed_loop,
 )
 from pytest_vla.doctor.findings import (
+    CLOSED_LOOP,
     RECORDED_OTHERWISE,
     WELL,
     WORLD,
@@ -34,8 +36,11 @@ from pytest_vla.doctor.findings import (
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.policies.base import RecordedStart
+from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.util.files import cache_folder
+from tests.support import demonstration_files
 from tests.support.knowing import KnowingPolicy
 from tests.support.miswired import BY_NAME
 
@@ -126,8 +131,6 @@ def test_a_turned_picture_is_named_and_mended(
 
 
 def test_the_expert_has_no_wiring_to_examine(suite: Suite, demonstrations: tuple[RecordedDemonstration, ...]) -> None:
-    from pytest_vla.policies.load import load_policy
-
     found = diagnose(load_policy("expert"), demonstrations[:1], suite=suite, episodes=1)
     assert codes_of(found) == [WELL]
     assert found.closed_loop is not None
@@ -145,12 +148,56 @@ def test_demonstrations_play_back(demonstrations: tuple[RecordedDemonstration, .
     with closing(WorldPool(allow_versions=True)) as pool:
         (played,) = replay(demonstrations[:1], pool, lambda line: None)
         assert (played.succeeded, played.count) == (1, 1)
-        assert played.drift_mm < 1
+        assert played.drift_mm < 0.01
         scaled = replace(demonstrations[0], actions=demonstrations[0].actions / [*([20.0] * 6), 1.0])
         found = {each.reading: each.succeeded for each in replay([scaled], pool, lambda line: None)}
     assert found["as recorded"] == 0
     assert found["with translation and rotation times 20"] == 1
     assert [*found][-1] == "with translation and rotation times 20"
+
+
+def test_half_the_rate_is_played_to_its_end() -> None:
+    """Every action of the recording lasts two steps, so that it takes twice as many as it has rows."""
+    expert: Any = load_policy("expert")
+
+    def slow(episode: Any) -> Any:
+        session = expert(episode)
+        return lambda seen: np.repeat(np.atleast_2d(getattr(answer := session(seen), "actions", answer))[:1], 2, axis=0)
+
+    slow.traits, slow.privileged = expert.traits, True  # type: ignore[attr-defined]
+    task = next(each for each in load_suite("tabletop").tasks if each.name == SHORT[0])
+    played = demonstration_files.recorded(task, 0, policy=slow)
+    assert played.ended is not None
+    assert played.ended.record.outcome == "success"
+    start = RecordedStart("a recording", played.states[::2], (), {}, float(played.actions[0, -1]))
+    nq = played.ended.trajectory.qpos.shape[1]
+    each = RecordedDemonstration(
+        "a recording", task, task.language, played.actions[::2], start=start, qpos=start.states[:, 1 : 1 + nq]
+    )
+    with closing(WorldPool(allow_versions=True)) as pool:
+        found = {one.reading: one for one in replay([each], pool, lambda line: None)}
+    assert found["as recorded"].succeeded == 0
+    assert found["as recorded"].drift_mm > 10
+    assert found["each twice, at half the rate"].succeeded == 1
+    assert found["each twice, at half the rate"].drift_mm < 0.01
+
+
+def test_an_episode_that_ends_with_an_error_is_no_failure(demonstrations: tuple[RecordedDemonstration, ...]) -> None:
+    def policy(episode: Any) -> Any:
+        def act(seen: Any) -> Any:
+            raise OSError("the server is gone")
+
+        return act
+
+    settings = ExaminationSettings("a policy", episodes=1)
+    with closing(WorldPool(allow_versions=True)) as pool:
+        ran = run_closed_loop(policy, demonstrations[:1], settings, pool, None, lambda line: None)
+    assert (ran.today, ran.proposed, len(ran.errors)) == ((False,), (), 1)
+    assert "the server is gone" in ran.errors[0]
+    well = DoctorFinding(WELL, "", "", "likely")
+    (finding,) = with_closed_loop(Diagnosis((well,), (0.9, 0.9), {}, {}, (), {}, 9), ran).findings
+    assert (finding.code, finding.confidence) == (CLOSED_LOOP, "certain")
+    assert ran.errors[0] in finding.evidence
 
 
 @pytest.mark.slow
