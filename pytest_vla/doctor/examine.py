@@ -21,7 +21,7 @@ from pytest_vla.doctor.demonstrations import (
     expert_demonstrations,
     our_observations,
 )
-from pytest_vla.doctor.diagnosis import WiringProposal, diagnose_windows
+from pytest_vla.doctor.diagnosis import KNOWN, WiringProposal, diagnose_windows
 from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
     DEFAULT_DEMONSTRATIONS,
@@ -187,6 +187,7 @@ def examine(
     # What the policy says of itself, at no cost.
     notes = [str(each) for each in check_fit(traits_of(policy), suite)]
     exchanged: Mapping[str, float] = {}
+    finding: list[DoctorFinding] = []
     replayed: tuple[Replayed, ...] = ()
     compared: tuple[ComparedObservation, ...] = ()
     findings: list[DoctorFinding] = []
@@ -200,7 +201,6 @@ def examine(
         with steps.timed("compare"):
             if foreign:
                 compared = compare(foreign, pool, told)
-                findings += _of_compared(compared)
                 if not compared:
                     notes.append("the demonstrations have no states of the simulator, so pictures cannot be compared")
         if explained := not settings.goes_on and any(_explains_all(each) for each in findings):
@@ -219,9 +219,10 @@ def examine(
                 diagnosis = _asked(policy, windows, executed, settings, told)
                 notes += diagnosis.notes
                 exchanged, finding = exchange(policy, windows, foreign, executed, settings, told)
-                findings += finding
+                notes += [_not_needed(each, exchanged) for each in compared if not _may_matter(each, exchanged)]
                 both = sum(len(each.rows) for each in windows if each.name in _exchangeable(foreign))
                 diagnosis = replace(diagnosis, questions=diagnosis.questions + both * len(exchanged))
+        findings += [*_of_compared([each for each in compared if _may_matter(each, exchanged)]), *finding]
         diagnosis = replace(diagnosis, findings=_in_order(findings, diagnosis.findings))
         proposal = diagnosis.proposal
         closed_loop = None
@@ -444,8 +445,8 @@ def exchange(
     except EpisodeError:
         # The policy refuses pictures or a state of this form: the comparison says what differs.
         return {}, []
-    found = {"the suite's": score(ours), "recorded": score(recorded)}
-    found |= {f"recorded {name} alone": score(each) for name, each in alone.items()}
+    found = {_OURS: score(ours), "recorded": score(recorded)}
+    found |= {_ALONE.format(name): score(each) for name, each in alone.items()}
     gain = gain_of(recorded, ours, np.random.default_rng(settings.seed))
     if gain.low <= 0 or gain.value < 0.1:
         return found, []
@@ -459,6 +460,27 @@ def exchange(
     sure = "certain" if gain.low > 0.1 else "likely"
     lines = (f"compare {name} as recorded and as shown, on the page; a wiring below may say how they differ",)
     return found, [DoctorFinding(RECORDED_OTHERWISE, cause, text, sure, lines, numbers)]
+
+
+_OURS, _ALONE = "the suite's", "recorded {} alone"
+_AS_WELL = 0.02
+"""The explained variance by which answers to recorded inputs have to be better than those to the suite's."""
+
+
+def _may_matter(each: ComparedObservation, exchanged: Mapping[str, float]) -> bool:
+    """Whether an observation that was recorded otherwise may be what a policy lacks.
+
+    LIBERO's files have pictures upside down, and policies are trained on them turned as the suite turns them.
+    """
+    ours = exchanged.get(_OURS, 0.0)
+    return each.reading == _SAME or ours < KNOWN or exchanged.get(_ALONE.format(each.name), ours) > ours + _AS_WELL
+
+
+def _not_needed(each: ComparedObservation, exchanged: Mapping[str, float]) -> str:
+    return (
+        f"{each.name} was recorded {each.reading}, but the policy does not need it so: its actions explain "
+        f"{exchanged[_OURS]:.0%} with the suite's, and no more with the recorded one"
+    )
 
 
 def _exchangeable(demonstrations: Sequence[RecordedDemonstration]) -> dict[str, RecordedDemonstration]:
@@ -603,6 +625,9 @@ def _of_replay(replayed: Sequence[Replayed]) -> list[DoctorFinding]:
 # Are pictures and state the same?
 
 
+_SAME = "the same"
+
+
 def compare(
     demonstrations: Sequence[RecordedDemonstration], pool: WorldPool, told: Told
 ) -> tuple[ComparedObservation, ...]:
@@ -631,7 +656,7 @@ def _compared_picture(
     name: str, ours: Sequence[Mapping[str, Array]], recorded: Sequence[Mapping[str, Array]]
 ) -> ComparedObservation:
     other = WRIST if name == SCENE else SCENE
-    readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {"the same": lambda seen: seen[name]}
+    readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {_SAME: lambda seen: seen[name]}
     for turn, (_, change) in TURNS.items():
         readings[turn] = lambda seen, change=change: change(seen[name])  # type: ignore[misc]
     readings["with red and blue exchanged"] = lambda seen: seen[name][..., ::-1]
@@ -640,9 +665,9 @@ def _compared_picture(
             text = f"of the other camera{', ' * bool(turn)}{turn}"
             readings[text] = lambda seen, change=change: change(seen[other])  # type: ignore[misc]
     away = {text: _grey_levels(change, name, ours, recorded) for text, change in readings.items()}
-    best = min(away, key=lambda text: (round(away[text], 1), text != "the same"))
+    best = min(away, key=lambda text: (round(away[text], 1), text != _SAME))
     shown = resized(np.ascontiguousarray(readings[best](ours[0])), recorded[0][name].shape[:2])
-    return ComparedObservation(name, best, away[best], away["the same"], shown, recorded[0][name])
+    return ComparedObservation(name, best, away[best], away[_SAME], shown, recorded[0][name])
 
 
 def _grey_levels(
@@ -664,7 +689,7 @@ def _compared_state(
 ) -> ComparedObservation:
     wanted = np.array([np.asarray(each[STATE], dtype=np.float64) for each in recorded])
     readings: dict[str, Callable[[Mapping[str, Array]], Array]] = {
-        "the same": lambda seen: seen[STATE],
+        _SAME: lambda seen: seen[STATE],
         "with the other axis-angle of the same turn": lambda seen: np.concatenate(
             [seen[STATE][:3], antipodal(seen[STATE][3:6]), seen[STATE][6:]]
         ),
@@ -692,8 +717,8 @@ def _compared_state(
             away[text] = float(np.abs(found - wanted).max())
     if not away:
         return ComparedObservation(STATE, f"another one: {wanted.shape[1]} values", float("nan"), float("nan"))
-    best = min(away, key=lambda text: (round(away[text], 3), text != "the same"))
-    return ComparedObservation(STATE, best, away[best], away.get("the same", float("nan")))
+    best = min(away, key=lambda text: (round(away[text], 3), text != _SAME))
+    return ComparedObservation(STATE, best, away[best], away.get(_SAME, float("nan")))
 
 
 _MOST_GREY, _MOST_STATE = 25.0, 0.05
@@ -706,7 +731,7 @@ def _of_compared(compared: Sequence[ComparedObservation]) -> list[DoctorFinding]
         most = _MOST_STATE if each.name == STATE else _MOST_GREY
         unit = "" if each.name == STATE else " grey levels"
         numbers = {"difference": each.difference, "before": each.before}
-        if each.reading != "the same":
+        if each.reading != _SAME:
             told = f"recorded and shown differ by {each.before:.3g}{unit}, and {each.reading} by {each.difference:.3g}"
             cause = f"{each.name} was recorded {each.reading}, and the suite shows it otherwise"
             lines = (f"a policy that was trained on these demonstrations needs {each.name} {each.reading}",)

@@ -108,7 +108,7 @@ def _finding_block(finding: DoctorFinding) -> PageBlock:
 
 def _sections(examination: Examination) -> Iterator[PageSection]:
     diagnosis = examination.diagnosis
-    yield PageSection("fit", "How well the actions fit", tuple(_fit_blocks(diagnosis)))
+    yield PageSection("fit", "How well the actions fit", tuple(_fit_blocks(diagnosis, examination.exchanged)))
     if examination.compared:
         yield PageSection("observations", "Observations", tuple(_compared_blocks(examination.compared)))
     if diagnosis.tried:
@@ -120,13 +120,14 @@ def _sections(examination: Examination) -> Iterator[PageSection]:
     yield PageSection("about", "About this examination", tuple(_about_blocks(examination)))
 
 
-def _fit_blocks(diagnosis: Diagnosis) -> Iterator[PageBlock]:
+def _fit_blocks(diagnosis: Diagnosis, exchanged: Mapping[str, float]) -> Iterator[PageBlock]:
     shares = [diagnosis.by_dimension.get(name, ()) for name in (TODAY, PROPOSED)]
     rows: list[tuple[Cell, ...]] = [("all", *map(finite, diagnosis.explained))]
     rows += [
         (name, *(finite(some[at]) if at < len(some) else None for some in shares)) for at, name in enumerate(DIMENSIONS)
     ]
     rows += [(f"yardstick: {name}", finite(share), None) for name, share in diagnosis.yardsticks.items()]
+    rows += [(f"with {name} inputs", finite(share), None) for name, share in exchanged.items()]
     columns = (Column("dimension"), *(Column(head, _SHARE, 100.0) for head in ("today, %", "proposed, %")))
     table = Table("Explained variance by dimension of the action, as wired today and as proposed", columns, tuple(rows))
     unmoved = "A dash: the demonstrations hardly move this dimension, so it is not judged."
@@ -287,7 +288,8 @@ def _closed_loop_block(ran: ClosedLoop) -> PageBlock:
     ]
     rows.append(("successes", *(f"{sum(some)}/{len(some)}" for some in sides.values())))
     about = "Episodes in which the policy acts by itself. They are few: they check the result, and measure no rate."
-    return block_of(texts=[about], tables=[table_of("Episodes", ("case", *sides), rows, 1, range(1, 3))])
+    table = table_of("Episodes", ("case", *sides), rows, 1, range(1, 3))
+    return block_of(texts=[about], tables=[table], notes=[f"error: {each}" for each in ran.errors])
 
 
 def _about_blocks(examination: Examination) -> Iterator[PageBlock]:

@@ -218,6 +218,10 @@ def test_pictures_that_were_recorded_upside_down_are_named(
     assert found.exchanged["recorded"] > 0.9 > 0.8 > found.exchanged["the suite's"]
     assert found.exchanged[f"recorded {SCENE} alone"] == found.exchanged["recorded"]
     assert "VLA-D011" in codes_of(found)
+    # One that learned the suite's does not need them so.
+    found = diagnose(KnowingPolicy(windows), some, suite=suite)
+    assert RECORDED_OTHERWISE not in codes_of(found)
+    assert any(SCENE in each for each in found.notes)
 
 
 @pytest.mark.slow

@@ -77,6 +77,7 @@ def made(**changes: Any) -> Examination:
         {"demonstrations": 12.5, "diagnosis": 30.0},
         ("no episode of task c: nobody demonstrated it",),
         ("def act(seen):", '    seen["a"] = seen["a"][::-1]'),
+        {"the suite's": 0.3125, "recorded state alone": 0.875},
     )
     return dataclasses.replace(found, **changes)
 
@@ -112,6 +113,7 @@ def test_the_page_has_the_result_first_and_every_number(tmp_path: Path) -> None:
     assert rows["z"] == ["-", "-"], "not judged"
     assert rows["gripper"] == ["-50", "95"]
     assert rows["yardstick: no motion"] == ["-2", "-"]
+    assert rows["with recorded state alone inputs"] == ["88", "-"]
     assert rows["agentview_image"] == ["60.2", "turned by 180 degrees", "1.5"]
     assert rows["absolute"] == ["0", "8", "-"]
     assert rows["tabletop/a[seed0]"] == ["failure", "success"]
