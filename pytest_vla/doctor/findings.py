@@ -84,7 +84,8 @@ class Tried:
         code: of the finding that it would be the cure of.
         name: in words.
         gain: by how much closer the policy's actions come to the demonstrated ones, as a share of these actions' mean
-            absolute deviation from their median; None if the policy refuses it.
+            absolute deviation from their median, over the wirings that had been chosen when it was last tried; None if
+            the policy refuses it.
         low, high: its interval of 95%.
         questions: that it was tried on.
         refused: the policy's message if it refuses what it is shown, or empty.

@@ -248,11 +248,12 @@ def _tried_block(diagnosis: Diagnosis) -> PageBlock:
         interval = None if gain is None or low is None or high is None else (low, high)
         rows.append((each.name, each.code, gain, interval, each.questions, each.refused))
     about = (
-        "Each row changes one thing between suite and policy. The gain is how much closer the policy's actions come "
-        "to the demonstrated ones, as a share of these actions' mean absolute deviation from their median. A change is "
-        "proposed if its gain is large enough and positive in nine of ten draws of a bootstrap over blocks of "
-        "neighbouring questions; of one camera's turn, a crop or a wording, twice the gain is asked for, in 39 of "
-        "40. The interval is of 95%. Refused: the policy raised an error."
+        "Each row changes one thing between suite and policy, in addition to the wirings that had been chosen when it "
+        "was last tried: gains before and after a choice are not comparable. The gain is how much closer the policy's "
+        "actions come to the demonstrated ones, as a share of these actions' mean absolute deviation from their "
+        "median. A change is proposed if its gain is large enough and positive in nine of ten draws of a bootstrap "
+        "over blocks of neighbouring questions; of one camera's turn, a crop or a wording, twice the gain is asked "
+        "for, in 39 of 40. The interval is of 95%. Refused: the policy raised an error."
     )
     used = [column for place, column in enumerate(columns) if not column.is_optional or any(r[place] for r in rows)]
     table = Table("Wirings, the largest gain first", tuple(used), tuple(row[: len(used)] for row in rows))
