@@ -559,6 +559,7 @@ def _of_output(search: _Search, answers: WindowAnswers, output: Output) -> list[
         # Another scale of some dimensions is what another table does, too.
         alternatives = (OTHER_TABLE,) if each.code == OTHER_SCALE else ()
         if alternatives:
+            told += f"; the factor is between {each.numbers['least_factor']:.3g} and {each.numbers['most_factor']:.3g}"
             told += f"; another table of normalisation ({OTHER_TABLE}) looks the same: --action-stats tries tables"
         sure = "certain" if _is_told_by_values(each, pairs) else _sure(gain)
         finding = DoctorFinding(each.code, cause, told, sure, mend, numbers, alternatives)
@@ -646,6 +647,8 @@ def _best_input(
         len(each): _best_fit(search, _of_windows(answers, each), output) for each in (half, some, everywhere) if each
     }
 
+    under = tuple(each.name for each in chosen)
+
     def tried(
         each: Wiring, places: Sequence[int], known: dict[int, tuple[Array, ...]]
     ) -> tuple[WindowAnswers, ActionFit, Gain] | None:
@@ -654,14 +657,14 @@ def _best_input(
         try:
             asked = search.ask(composed([*chosen, each]), [search.windows[at] for at in new])
         except EpisodeError as error:
-            search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message)
+            search.tried[each.name] = Tried(each.code, each.name, None, refused=error.message, under=under)
             return None
         known.update(zip(new, asked.chunks, strict=True))
         found = WindowAnswers(tuple(search.windows[at] for at in places), tuple(known[at] for at in places))
         fit = _best_fit(search, found, output)
         gain = gain_of(fit, bases[len(places)], search.generator)
         questions = sum(len(window.rows) for window in found.windows)
-        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, questions)
+        search.tried[each.name] = Tried(each.code, each.name, gain.value, gain.low, gain.high, questions, under=under)
         return found, fit, gain
 
     scored: list[tuple[float, int, dict[int, tuple[Array, ...]]]] = []

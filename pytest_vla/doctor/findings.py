@@ -89,6 +89,7 @@ class Tried:
         low, high: its interval of 95%.
         questions: that it was tried on.
         refused: the policy's message if it refuses what it is shown, or empty.
+        under: names of the wirings that were chosen before, on top of which it was tried.
     """
 
     code: str
@@ -98,6 +99,7 @@ class Tried:
     high: float = 0.0
     questions: int = 0
     refused: str = ""
+    under: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

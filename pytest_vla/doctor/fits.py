@@ -370,8 +370,8 @@ answers may have noise alone.
 """
 
 
-_TOLD = 0.3
-"""The correlation with the demonstrated ones from which answers of a dimension tell their scale."""
+_TOLD, _CLOSE = 0.3, 0.7
+"""The correlations with the demonstrated actions from which answers tell their scale at all, and well."""
 
 
 def _of_scale(pairs: Pairs) -> Iterator[Mending]:
@@ -390,12 +390,15 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
         both = float((some * shown).sum())
         if both <= 0:
             continue
-        factor = both / float((some**2).sum())
-        if not (factor >= 1.5 or float((shown**2).sum()) / both < _NOISE):
+        least, most = both / float((some**2).sum()), float((shown**2).sum()) / both
+        if not (least >= 1.5 or most < _NOISE):
             continue
+        # Least squares make actions smaller the more noise is in them, and their inverse makes them larger.
+        factor = float(np.sqrt(least * most)) if least > _CLOSE**2 * most else least
         line = f"chunk[:, {columns[0]}:{columns[-1] + 1}] *= {factor:.3g}"
         name = f"the {name} times {factor:.3g}"
-        change, numbers = _on(columns, partial(np.multiply, factor)), {"factor": factor}
+        change = _on(columns, partial(np.multiply, factor))
+        numbers = {"factor": factor, "least_factor": least, "most_factor": most}
         yield Mending("VLA-D043", name, (line,), change, columns, numbers, cost=0.02)
     slopes, offsets, lines = np.ones(6), np.zeros(6), []
     for number in moving:
@@ -411,6 +414,10 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
         name, all_six = "each dimension with a scale and an offset of its own", range(6)
         change = _on(all_six, lambda values: values * slopes + offsets)
         yield Mending("VLA-D044", name, tuple(lines), change, tuple(moving), cost=0.06)
+
+
+_EQUAL = 0.002
+"""The share of the variance by which two tables are told apart."""
 
 
 def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]:
@@ -432,9 +439,13 @@ def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]
     np.fill_diagonal(error, np.inf)
     error[:, 0] = np.inf
     at, right = np.unravel_index(int(error.argmin()), error.shape)
+    # Tables are often two ways to write one: those that fit as well are named, too.
+    equal = [f"{used[j].name} for {used[i].name}" for i, j in np.argwhere(error <= error.min() + _EQUAL)]
+    equal.remove(f"{used[right].name} for {used[at].name}")
     slope, offset = slopes[at, right], offsets[at, right]
     lines = [f"chunk[:, {n}] = chunk[:, {n}] * {slope[n]:.3g} + {offset[n]:.3g}" for n in range(6)]
     lines.append(f"# or un-normalise with {used[right].name}")
     name = f"actions un-normalised by {used[right].name}, where it is {used[at].name} now"
+    name += f" (as well: {' or '.join(equal[:3])})" if equal else ""
     change = _on(range(6), lambda values: values * slope + offset)
     yield Mending("VLA-D044", name, tuple(lines), change, tuple(map(int, moving)), cost=0.02, least=0.05)

@@ -118,3 +118,15 @@ def test_right_actions_are_not_mended_by_a_table() -> None:
     assert mending.cost > 0
     still = replace(pairs, shown=np.zeros_like(pairs.shown))
     assert not [each for each in mendings(still, TABLES) if "un-normalised" in each.name]
+
+
+def test_tables_that_fit_as_well_are_named_too() -> None:
+    copied = replace(TABLES[0], name="copied")
+    answered = (ask(KnowingPolicy(WINDOWS), WINDOWS, composed([]))).pairs(STRIDE)
+    normalised = (answered.answered[:, :6] - TABLES[0].centre) / TABLES[0].scale
+    pairs = answered.with_answers(np.hstack([normalised, answered.answered[:, 6:]]))
+    (found,) = (each for each in mendings(pairs, (*TABLES, copied)) if "un-normalised" in each.name)
+    assert "right, where it is none now" in found.name
+    assert "copied for none" in found.name
+    (found,) = (each for each in mendings(pairs, TABLES) if "un-normalised" in each.name)
+    assert found.name.endswith("none now")

@@ -112,6 +112,13 @@ def test_actions_that_are_repeated_tell_half_the_rate_where_neighbours_are_alike
     assert codes_of(diagnose_windows(policy, slow, STRIDE, **settings)) == ["VLA-D051"]
 
 
+def test_what_was_tried_says_on_top_of_what() -> None:
+    found = diagnosed(BY_NAME["turned"].wrap(BY_NAME["state-fingers-swapped"].wrap(KNOWING)))
+    turned, swapped = "both pictures turned by 180 degrees", "the state with the two fingers exchanged"
+    under = {each.name: each.under for each in found.tried}
+    assert (under[turned], under[swapped]) == ((), (turned,))
+
+
 def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     found = diagnosed(KnowingPolicy(WINDOWS, is_random=True))
     assert codes_of(found) == ["VLA-D060"]

@@ -76,3 +76,16 @@ def test_noise_is_no_other_scale() -> None:
     assert gained(pairs.answered + noise, "VLA-D044") < 0.02
     assert gained(2 * pairs.answered + noise, "VLA-D044") > 0.3
     assert gained(2 * pairs.answered, "VLA-D043") > 0.3
+
+
+def test_a_scale_under_noise_is_between_both_regressions_and_nearer_the_true_one_than_least_squares() -> None:
+    pairs = ANSWERS.pairs(4)
+    noise = np.random.default_rng(0).normal(0, 0.25, pairs.answered.shape) * [1, 1, 1, 1, 1, 1, 0]
+    (found,) = (
+        each
+        for each in mendings(pairs.with_answers((pairs.shown + noise) / 20))
+        if each.code == "VLA-D043" and len(each.dimensions) == 6
+    )
+    least, most, factor = (found.numbers[name] for name in ("least_factor", "most_factor", "factor"))
+    assert least < factor < most
+    assert abs(factor - 20) < abs(least - 20)
