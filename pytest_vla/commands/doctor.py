@@ -191,20 +191,21 @@ def _suite_and_evaluator(options: argparse.Namespace) -> "tuple[Suite, Evaluator
 
 def as_text(examination: "Examination") -> Iterator[str]:
     """Yield the lines of a result for the terminal."""
-    from pytest_vla.reports.text import aligned, wrapped
+    from pytest_vla.reports.text import aligned, terminal_width, wrapped
 
-    diagnosis = examination.diagnosis
+    diagnosis, width = examination.diagnosis, terminal_width()
     count = counted(len(examination.demonstrations), "demonstration")
     yield f"{examination.model} on {examination.suite}, along {count}, {counted(diagnosis.questions, 'question')}"
     for number, each in enumerate(diagnosis.findings):
         yield ""
-        yield from wrapped(f"{each.code} ({each.confidence}): {printable(each.cause)}")
-        yield from (f"  {line}" for line in wrapped(printable(each.evidence)))
-        if each.lines and not (number == 0 and examination.adapter):
+        yield from wrapped(f"{each.code} ({each.confidence}): {printable(each.cause)}", width)
+        yield from (f"  {line}" for line in wrapped(printable(each.evidence), width - 2))
+        # Those of the first one are in the adapter, if it mends that.
+        if each.lines and not (number == 0 and each.code in examination.mended):
             yield from (f"    {line}" for line in each.lines)
     if examination.adapter:
         yield ""
-        yield "An adapter that makes all of these changes. Save it in a module, which is the new --vla-model:"
+        yield examination.adapter_use
         yield from (f"    {line}" for line in examination.adapter_module)
     if diagnosis.by_dimension:
         from pytest_vla.doctor.findings import UNKNOWN
@@ -219,7 +220,7 @@ def as_text(examination: "Examination") -> Iterator[str]:
             rows.append([name if name == "today" else best, *shares, f"{value:.2f}"])
         yield from aligned(rows, 0)
         listed = ", ".join(f"{name} {value:.2f}" for name, value in diagnosis.yardsticks.items())
-        yield from wrapped(f"(1: the demonstrated actions themselves; {listed})")
+        yield from wrapped(f"(1: the demonstrated actions themselves; {listed})", width)
     for played in examination.replayed:
         told = f", {played.drift_mm:.0f} mm away at the end" if played.drift_mm == played.drift_mm else ""
         yield f"played back {played.reading}: {played.succeeded} of {played.count} succeed{told}"
@@ -232,8 +233,8 @@ def as_text(examination: "Examination") -> Iterator[str]:
         closed = examination.closed_loop
         told = f"; as proposed {sum(closed.proposed)}" if closed.proposed else ""
         yield f"closed loop: {sum(closed.today)} of {len(closed.cases)} succeed as wired today{told}"
-        yield from (line for each in closed.errors[:3] for line in wrapped(f"error: {printable(each)}"))
-    yield from (line for note in examination.notes for line in wrapped(f"note: {note}"))
+        yield from (line for each in closed.errors[:3] for line in wrapped(f"error: {printable(each)}", width))
+    yield from (line for note in examination.notes for line in wrapped(f"note: {note}", width))
 
 
 COMMAND = Command(declare, run)

@@ -144,12 +144,18 @@ class WiringProposal:
     is_relative: bool = True
 
     @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the findings that an adapter mends. It has no actions from before those of a chunk."""
+        late = (LAG,) if self.output.lag < 0 else ()
+        return (*(each.code for each in self.inputs), *(each.code for each in self.output.mended), *late)
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """Lines of an adapter in Python: a policy that changes what another one, `yours`, sees and answers.
 
-        They begin with the imports that they need.
+        They begin with the imports that they need. There are none if it would change nothing.
         """
-        if not self.inputs and not self.output.mended and not self.output.lag:
+        if not self.codes:
             return ()
         tells = any(each.tell("a b") != "a b" or "told" in " ".join(each.lines) for each in self.inputs)
         seen = [line for each in self.inputs for line in each.lines if not line.startswith("told")]
@@ -281,9 +287,9 @@ def diagnose_windows(
         raise VlaError(f"the actions of {windows[0].name} and the other demonstrations are all the same: nothing moves")
     output = _output_of(search, base)
     told("exchanging its inputs")
-    notes: list[str] = []
-    if len(windows) < _FEW:
-        notes.append(f"{len(windows)} demonstrations are few: another wiring of inputs may fit better by chance")
+    few = [f"{len(windows)} demonstrations are few: another wiring of inputs may fit better by chance"]
+    few = few if len(windows) < _FEW else []
+    notes = [*few]
     if search.draws:
         notes.append("its answers to equal questions differ, so inputs without effect cannot be told")
     elif has_language is None and not (has_language := _reads_language(search)):
@@ -321,6 +327,10 @@ def diagnose_windows(
     pairs = output.pairs(answers, steps)
     final = as_executed(pairs)
     known = score(final)
+    before = as_executed(first)
+    if known < score(before) < KNOWN:
+        # What comes closer on average may explain less.
+        pairs, final, known = first, before, score(before)
     cameras = [name for name in CAMERAS if name in reads]
     findings = [each.finding for each in ignored]
     if known < KNOWN:
@@ -329,15 +339,22 @@ def diagnose_windows(
         if ignored:
             of_gripper = surest_first(_of_output(search, answers, output))
             findings += [each for each in of_gripper if each.code in _GRIPPER and each.confidence == "certain"]
-        findings.append(_unknown(pairs, first, known))
+        findings.append(_unknown(first, known))
+        if len({chunk.tobytes() for chunks in base.chunks for chunk in chunks}) == 1:
+            # That no input has an effect follows from it.
+            text = "its answers to all questions are the same, whatever pictures, state and instruction it is shown"
+            lines = ("check that observations reach the network, and that no error is caught on their way",)
+            always = "the policy always answers the same"
+            findings = [each for each in findings if each.code in _GRIPPER]
+            findings, notes = [*findings, DoctorFinding(UNKNOWN, always, text, "certain", lines)], few
     else:
         ranked += _of_output(search, answers, output)
         findings += surest_first(ranked)
         # A policy may well not need what is lost: it is named where something is left to explain.
         if cameras and known < _EXPLAINED and not search.draws:
-            under, few = [each for each, _ in chosen], _first_questions(search)
+            under, some = [each for each, _ in chosen], _first_questions(search)
             findings += degradations(
-                lambda wiring: ask_values(search, composed([*under, wiring]), few), cameras, generator
+                lambda wiring: ask_values(search, composed([*under, wiring]), some), cameras, generator
             )
         findings += _some_tasks(search, pairs, findings, notes)
     if not findings:
@@ -355,7 +372,6 @@ def diagnose_windows(
         yardsticks["pictures of other moments"] = blindly
         if known >= KNOWN and blindly > known - _LEAST_GAIN:
             notes.append("with pictures of other moments its actions explain as much: its pictures hardly matter")
-    before = as_executed(first)
     protocol = windows[0].task.protocol
     # An adapter cannot execute earlier what a single action is all of.
     lag = output.lag if max(len(chunk) for chunks in base.chunks for chunk in chunks) > -output.lag else 0
@@ -408,7 +424,7 @@ def _well(fit: ActionFit) -> DoctorFinding:
     return DoctorFinding(WELL, "no wiring that was tried is wrong", told, "possible")
 
 
-def _unknown(pairs: Pairs, first: Pairs, known: float) -> DoctorFinding:
+def _unknown(first: Pairs, known: float) -> DoctorFinding:
     skill = score(skill_of(first))
     told = (
         f"as wired today its actions correlate {skill:.2f} with the demonstrated ones, and under no wiring that was "

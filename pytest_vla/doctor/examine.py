@@ -26,6 +26,7 @@ from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
     DEFAULT_DEMONSTRATIONS,
     RECORDED_OTHERWISE,
+    UNKNOWN,
     WELL,
     WORLD,
     ClosedLoop,
@@ -113,6 +114,7 @@ def diagnose(
     if not (demos is None or isinstance(demos, str | os.PathLike) or is_sequence):
         raise VlaError(f"demos={printable(repr(demos))[:80]}: expected a path, an id on the hub, or demonstrations")
     chosen = load_suite(suite) if isinstance(suite, str) else suite
+    check_examinable(chosen)
     if demos is None or isinstance(demos, str | os.PathLike):
         demos = demonstrations_of(None if demos is None else os.fspath(demos), chosen, told=told)
     settings = ExaminationSettings(model, episodes=episodes)
@@ -143,6 +145,8 @@ def demonstrations_of(
         if no_ops is not None:
             raise VlaError(f"--no-ops={no_ops} is for recorded demonstrations, and --demos gives none")
         return expert_demonstrations(suite, count, told=told)
+    if not where.strip():
+        raise VlaError("--demos is empty: give a path or an id on the hub, or leave it out")
     from pytest_vla.doctor.recorded_files import read_demonstrations
 
     chosen = read_cameras(cameras or "", "--cameras", (SCENE, WRIST))
@@ -231,6 +235,8 @@ def examine(
                 proposed = proposal if proposal is not None and proposal.lines else None
                 closed_loop = run_closed_loop(policy, demonstrations, settings, pool, proposed, told)
                 diagnosis = with_closed_loop(diagnosis, closed_loop)
+                if closed_loop.proposed and not any((*closed_loop.today, *closed_loop.proposed)):
+                    notes.append("as proposed no episode succeeds either: another cause is left, or a related one")
     return Examination(
         settings.model,
         suite.name,
@@ -786,23 +792,27 @@ def _error_of(record: Record, name: str) -> list[str]:
 
 
 def with_closed_loop(diagnosis: Diagnosis, closed: ClosedLoop) -> Diagnosis:
-    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds. An error is named as what it is.
+    """Add a finding if nothing is wrong along demonstrations, and no episode succeeds, or one ends as an error.
 
-    Of a wiring that gains along demonstrations a finding is only possible if fewer episodes succeed as proposed.
+    What is found along demonstrations is only possible if episodes refute it: fewer succeed as proposed, all succeed as
+    wired today, or some do of a policy that does not know the demonstrations.
     """
-    if closed.proposed and sum(closed.proposed) < sum(closed.today):
-        told = f"{sum(closed.today)} of {len(closed.cases)} episodes succeed as wired today, and as proposed"
-        told += f" {sum(closed.proposed)}"
-        weaker = [
-            replace(each, confidence="possible", evidence=f"{each.evidence}; {told}")
-            if "gain" in each.numbers
-            else each
-            for each in diagnosis.findings
-        ]
-        return replace(diagnosis, findings=tuple(weaker))
-    if not diagnosis.is_well or sum(closed.today) > 0 or not diagnosis.questions:
+    told, findings = f"{sum(closed.today)} of {len(closed.cases)} episodes succeed as wired today", []
+    does = "it does these tasks: its answers are noisy, or it learned from other demonstrations; try --demos"
+    is_worse = bool(closed.proposed) and sum(closed.proposed) < sum(closed.today)
+    told += f", and as proposed {sum(closed.proposed)}" * is_worse
+    for each in diagnosis.findings if any(closed.today) else ():
+        lines = (does,) if each.code == UNKNOWN else each.lines
+        # What has no numbers is exact, such as an input without effect.
+        if each.code == UNKNOWN or ("gain" in each.numbers if is_worse else all(closed.today) and each.numbers):
+            each = replace(each, confidence="possible", evidence=f"{each.evidence}; but {told}", lines=lines)
+        findings.append(each)
+    diagnosis = replace(diagnosis, findings=tuple(findings) or diagnosis.findings)
+    if not diagnosis.is_well or (any(closed.today) and not closed.errors) or not diagnosis.questions:
         return diagnosis
-    told = f"0 of {len(closed.cases)} episodes succeed, though along demonstrations its actions are right"
+    told = (
+        f"{sum(closed.today)} of {len(closed.cases)} episodes succeed, and along demonstrations its actions are right"
+    )
     lines = (
         "small errors add up: check the number of executed steps (--vla-replan), the step budget, settle steps and "
         "control rate (--vla-evaluator), and latency",

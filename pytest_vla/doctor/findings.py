@@ -48,7 +48,7 @@ CODES: Mapping[str, str] = {
     LONG_CHUNK: "too many, or too few, steps of each chunk are executed",
     UNKNOWN: "the policy does not know these demonstrations: weights that did not load, or of other tasks or data",
     SOME_TASKS: "the policy knows some of these tasks, and not others",
-    CLOSED_LOOP: "the policy knows the demonstrations, and fails in closed loop",
+    CLOSED_LOOP: "the policy knows the demonstrations and fails in closed loop, or its episodes break",
 }
 """Every code, with what it says."""
 
@@ -221,6 +221,19 @@ class Examination:
     notes: tuple[str, ...] = ()
     adapter: tuple[str, ...] = ()
     exchanged: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """The codes of the findings that the adapter mends."""
+        return getattr(self.diagnosis.proposal, "codes", ())
+
+    @property
+    def adapter_use(self) -> str:
+        """What the adapter changes, and how to use it: other findings have to be mended elsewhere."""
+        found = [each.code for each in self.diagnosis.findings]
+        some = [code for code in found if code in self.mended]
+        what = "all of these changes" if some == found else f"the changes of {' and '.join(some)}"
+        return f"An adapter that makes {what}. Save it in a module, which is the new --vla-model:"
 
     @property
     def adapter_module(self) -> tuple[str, ...]:

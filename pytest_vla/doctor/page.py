@@ -84,7 +84,7 @@ def _cards(examination: Examination) -> Iterator[tuple[str, PageBlock]]:
     for number, finding in enumerate(examination.diagnosis.findings, 1):
         yield f"{number}. {finding.code}, confidence: {finding.confidence}", _finding_block(finding)
     if examination.adapter:
-        told = "An adapter that makes all proposed changes. Save it in a module, which is the new --vla-model:"
+        told = examination.adapter_use
         lines = Lines("\n".join(examination.adapter_module))
         yield "Adapter", PageBlock(content=(Sentence(told), lines), is_wide=True)
 

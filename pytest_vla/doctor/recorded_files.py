@@ -36,7 +36,7 @@ from pytest_vla.policies.demonstrations import (
     open_demonstrations,
     read_level,
 )
-from pytest_vla.policies.lerobot_inputs import CAMERAS, assign_by_name
+from pytest_vla.policies.lerobot_inputs import assign_by_name
 from pytest_vla.records.checks import parse_json
 from pytest_vla.reports.dataset.lerobot import SOURCES, camera_key
 from pytest_vla.util.arrays import MAX_BYTES
@@ -360,7 +360,8 @@ def _downloaded(hub: _Hub, patterns: Sequence[str]) -> Path:
 
     As for checkpoints (`pytest_vla.policies.lerobot`), typing the name is consent.
     """
-    client = required("huggingface_hub", "pip install 'pytest-vla[fetch]'")
+    cure = f"there is no folder {hub.name}. If it is on the hub, pip install 'pytest-vla[fetch]'"
+    client = required("huggingface_hub", cure)
     try:
         return Path(
             client.snapshot_download(
@@ -429,7 +430,7 @@ def _assigned(
         raise _unexpected(f"{file}: features", "names of letters, digits, . _ and -", wrong[0], "rename it")
     ours = [f"{camera}_image" for camera in suite.protocol.cameras]
     if wrong := [name for name in chosen.values() if name not in ours]:
-        raise VlaError(f"{CAMERAS}: {suite.name} has no observation {wrong[0]!r}: it has {', '.join(ours)}")
+        raise VlaError(f"--cameras: {suite.name} has no observation {wrong[0]!r}: it has {', '.join(ours)}")
     exact = {
         key: f"{camera}_image"
         for camera in suite.protocol.cameras
@@ -444,7 +445,7 @@ def _assigned(
         example = f"{rest[0]}:{lacking[0].removesuffix('_image')}"
         raise VlaError(
             f"{file}: the names of its cameras {', '.join(rest)} do not say which is {suite.name}'s "
-            f"{', '.join(lacking)}: choose with {CAMERAS}=NAME:CAMERA,..., such as {CAMERAS}={example}"
+            f"{', '.join(lacking)}: choose with --cameras=NAME:CAMERA,..., such as --cameras={example}"
         )
     return found
 

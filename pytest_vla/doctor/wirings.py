@@ -212,6 +212,21 @@ def state_wirings(reads: Iterable[str], size: int) -> list[Wiring]:
         )
         for name, (line, turn) in turns.items()
     ]
+    # The other states of eight numbers that Open X-Embodiment's data sets have: POS_QUAT and POS_EULER.
+    eight: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
+        "a quaternion xyzw and one finger": (
+            "*Rotation.from_rotvec(state[3:6]).as_quat(), state[6]",
+            lambda state: np.array([*state[:3], *Rotation.from_rotvec(state[3:6]).as_quat(), state[6]]),
+        ),
+        "Euler angles (xyz), a zero and one finger": (
+            '*Rotation.from_rotvec(state[3:6]).as_euler("xyz"), 0, state[6]',
+            lambda state: np.array([*state[:3], *euler(state[3:6]), 0, state[6]]),
+        ),
+    }
+    found += [
+        _state_wiring("VLA-D021", f"the state as position, {name}", f"np.array([*state[:3], {line}])", change)
+        for name, (line, change) in eight.items()
+    ]
     found += [
         _state_wiring(
             "VLA-D022",

@@ -1,17 +1,18 @@
 """The diagnosis names what is planted: each wrong wiring, pairs, and nothing where nothing is wrong."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter1d
+from scipy.spatial.transform import Rotation
 
 from pytest_vla.doctor.answers import ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
 from pytest_vla.doctor.diagnosis import Output, WiringProposal, degradations, diagnose_windows, surest_first
-from pytest_vla.doctor.findings import CODES, WELL, Diagnosis, DoctorFinding
+from pytest_vla.doctor.findings import CODES, UNKNOWN, WELL, Diagnosis, DoctorFinding, Examination
 from pytest_vla.doctor.fits import Mending, mendings
 from pytest_vla.doctor.wirings import Wiring, composed, picture_wirings, prompt_wirings, state_wirings
 from pytest_vla.errors import VlaError
@@ -70,6 +71,30 @@ def test_what_is_planted_is_the_first_finding(planted: Miswiring) -> None:
     assert codes_of(found)[0] in planted.acceptable, [(e.code, e.cause, e.evidence) for e in found.findings]
 
 
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda state: Rotation.from_quat(state[3:7] / np.linalg.norm(state[3:7])).as_rotvec(),
+        lambda state: Rotation.from_euler("xyz", state[3:6]).as_rotvec() * (state[6] == 0),
+    ],
+    ids=["quaternion", "euler"],
+)
+def test_a_state_of_as_many_other_numbers_is_named(turn: Callable[[Any], Any]) -> None:
+    """The policy learned a position, a quaternion or Euler angles and a zero, and one finger: eight numbers, too."""
+
+    class Other(KnowingPolicy):
+        def act(self, sessions: Sequence[str], observations: Sequence[Any]) -> list[Any]:
+            def learned(state: Any) -> Any:
+                return np.concatenate([state[:3], turn(state), [state[7], -state[7]]])
+
+            return super().act(sessions, [{**seen, STATE: learned(seen[STATE])} for seen in observations])
+
+    found = diagnosed(Other(WINDOWS))
+    assert codes_of(found)[0] == "VLA-D021"
+    assert "one finger" in found.findings[0].cause
+    assert found.explained[1] > 0.8
+
+
 @pytest.mark.slow
 @pytest.mark.study
 def test_of_two_that_are_planted_both_are_found() -> None:
@@ -124,6 +149,29 @@ def test_a_policy_that_learned_nothing_has_no_wiring() -> None:
     assert codes_of(found) == ["VLA-D060"]
     assert found.proposal.lines == ()
     assert found.explained[1] < 0.25
+
+
+def test_a_policy_that_always_answers_the_same_is_told_so_once() -> None:
+    def policy(episode: Episode) -> Callable[[Any], Any]:
+        return lambda observation: np.tile([0.1, 0.0, -0.2, 0.0, 0.0, 0.0, -1.0], (8, 1))
+
+    found = diagnose_windows(policy, WINDOWS, 4, reads=(SCENE, STATE), has_language=None, declared=False,
+                             generator=np.random.default_rng(0))  # fmt: skip
+    assert [(each.code, each.confidence) for each in found.findings] == [(UNKNOWN, "certain")]
+    assert found.notes == ()
+    assert diagnosed(KnowingPolicy(WINDOWS, is_random=True)).findings[0].confidence != "certain"
+
+
+def test_the_best_that_was_tried_is_no_worse_than_today() -> None:
+    """What brings random answers closer on average may explain less variance."""
+    drawn = np.random.default_rng(9).normal(size=(8 * 7, 6)) * [3, 3, 3, 1, 1, 1]
+
+    def policy(episode: Episode) -> Callable[[Any], Any]:
+        return lambda seen: np.tanh(drawn @ seen[STATE][:6]).reshape(8, 7)
+
+    found = diagnose_windows(policy, WINDOWS, 4, reads=(STATE,), has_language=False, generator=np.random.default_rng(0))
+    assert found.findings[-1].code == UNKNOWN
+    assert found.explained[1] >= found.explained[0]
 
 
 def test_a_policy_is_told_no_other_number_of_steps_than_in_a_run() -> None:
@@ -312,6 +360,27 @@ def test_the_printed_adapter_answers_what_is_proposed(planted: str, code: str, l
     if code in ("040", "041", "045", "047"):
         right = np.asarray(KNOWING.act([WINDOWS[0].instruction], [WINDOWS[0].shown[5]])[0])
         assert np.allclose(one, right[-len(one) :], atol=1e-6)
+
+
+@pytest.mark.parametrize(("lag", "codes"), [(3, ()), (0, ()), (-3, ("VLA-D050",))])
+def test_no_adapter_is_proposed_that_changes_nothing(lag: int, codes: tuple[str, ...]) -> None:
+    """Actions that come too early cannot come later: the chunk does not have those before its first one."""
+    proposal = WiringProposal((), Output(lag))
+    assert proposal.codes == codes
+    assert bool(proposal.lines) == bool(codes)
+
+
+def test_an_adapter_says_which_of_several_findings_it_mends() -> None:
+    findings = [DoctorFinding(code, "", "", "likely") for code in ("VLA-D050", "VLA-D012")]
+    (wiring,) = (each for each in picture_wirings((SCENE,)) if each.code == "VLA-D012")
+    proposal = WiringProposal((wiring,), Output(3))
+    diagnosis = Diagnosis(tuple(findings), (0.4, 0.6), {}, {}, (), {}, 9, proposal=proposal)
+    said = [
+        Examination("yours:policy", "tabletop", (), replace(diagnosis, findings=some)).adapter_use
+        for some in (tuple(findings), tuple(findings[1:]))
+    ]
+    assert ["VLA-D012" in each for each in said] == [True, False]
+    assert not any("VLA-D050" in each for each in said)
 
 
 def test_an_absolute_policy_keeps_its_poses() -> None:

@@ -26,6 +26,7 @@ from pytest_vla.doctor.examine import (
 from pytest_vla.doctor.findings import (
     CLOSED_LOOP,
     RECORDED_OTHERWISE,
+    UNKNOWN,
     WELL,
     WORLD,
     ClosedLoop,
@@ -307,6 +308,13 @@ def test_cameras_without_demonstrations_are_refused(suite: Suite) -> None:
         demonstrations_of(None, suite, cameras="front:agentview")
 
 
+def test_a_suite_and_a_place_are_checked_before_demonstrations_are_made() -> None:
+    with pytest.raises(VlaError, match="check-policy"):
+        diagnose(random_policy, suite="pusht")
+    with pytest.raises(VlaError, match="--demos is empty"):
+        diagnose(random_policy, "")
+
+
 def test_a_place_without_demonstrations_is_named(suite: Suite, tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="nowhere"):
         demonstrations_of(str(tmp_path / "nowhere"), suite)
@@ -319,3 +327,30 @@ def test_a_proposal_that_fails_where_today_succeeds_is_only_possible() -> None:
     found = with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (True, True), (True, False)))
     assert [each.confidence for each in found.findings] == ["possible", "certain"]
     assert with_closed_loop(diagnosis, ClosedLoop(("a",), (False,), (False,))) == diagnosis
+
+
+def test_what_all_episodes_refute_is_only_possible() -> None:
+    """A gripper that closes too rarely, and a small gain, beside an input that has no effect at all."""
+    rarely = DoctorFinding("VLA-D042", "", "", "certain", numbers={"closed": 0.0})
+    exact = DoctorFinding("VLA-D014", "", "", "certain")
+    diagnosis = Diagnosis((rarely, exact), (0.5, 0.6), {}, {}, (), {}, 9)
+    found = with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (True, True))).findings
+    assert [each.confidence for each in found] == ["possible", "certain"]
+    assert "2 of 2" in found[0].evidence
+    assert with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (True, False))) == diagnosis
+
+
+def test_a_policy_that_succeeds_is_not_said_to_have_the_wrong_weights() -> None:
+    unknown = DoctorFinding(UNKNOWN, "", "", "likely", ("check that the weights loaded",))
+    diagnosis = Diagnosis((unknown,), (0.2, 0.2), {}, {}, (), {}, 9)
+    (found,) = with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (True, False))).findings
+    assert (found.confidence, "1 of 2" in found.evidence) == ("possible", True)
+    assert found.lines != unknown.lines
+    assert with_closed_loop(diagnosis, ClosedLoop(("a", "b"), (False, False))) == diagnosis
+
+
+def test_an_episode_that_breaks_is_a_finding_even_if_another_succeeds() -> None:
+    diagnosis = Diagnosis((DoctorFinding(WELL, "", "", "likely"),), (0.6, 0.6), {}, {}, (), {}, 9)
+    closed = ClosedLoop(("a", "b"), (True, False), errors=("as wired today, b: policy-raised: IndexError",))
+    (found,) = with_closed_loop(diagnosis, closed).findings
+    assert (found.code, found.confidence, "policy-raised" in found.evidence) == (CLOSED_LOOP, "certain", True)

@@ -227,7 +227,7 @@ def test_few_are_spread_over_tasks_and_episodes(tmp_path: Path) -> None:
 
 def test_cameras_are_chosen_by_name(tmp_path: Path) -> None:
     folder = published(tmp_path / "set", "v3.0", names=("left", "right"))
-    with pytest.raises(VlaError, match=r"left, right .*cameras=left:agentview"):
+    with pytest.raises(VlaError, match=r"left, right .*--cameras=left:agentview"):
         read_demonstrations(folder, SUITE, 1)
     (found,) = read_demonstrations(folder, SUITE, 1, cameras={"right": SCENE, "left": WRIST})
     assert found.recorded is not None
@@ -585,5 +585,5 @@ def test_without_the_hub_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp
     ):
         read_demonstrations(Path("some/set"), SUITE, 1)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(VlaError, match=r"pip install 'pytest-vla\[fetch\]'"):
+    with pytest.raises(VlaError, match=r"no folder some/set.*pip install 'pytest-vla\[fetch\]'"):
         read_demonstrations(Path("some/set"), SUITE, 1)
