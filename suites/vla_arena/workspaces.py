@@ -10,7 +10,7 @@ from dataclasses import replace
 from pytest_vla.scene.catalog import Articulation, Category
 from pytest_vla.scene.literals import CONNECTIVES, SIGNATURES
 from pytest_vla.scene.panda import ROBOSUITE_1_5
-from pytest_vla.scene.workspaces import FRONT, GALLERY, LIGHT_GRAY, PITCH_32, WORKSPACES, Camera, Judging, Workspace
+from pytest_vla.scene.workspaces import WORKSPACES, Judging
 
 # VLA-Arena's object and fixture categories: model file, sampled rotation, joint ranges.
 #
@@ -131,25 +131,12 @@ TABLETOP = replace(
 )
 
 # The arm stands on its mount here too, which reaches 0.7 m below the floor.
-FLOOR = Workspace(
+FLOOR = replace(
+    WORKSPACES["libero_floor_manipulation"],
     problem="floor_manipulation",
-    name="floor",
-    category="floor",
-    offset=(0, 0, -0.035),
-    fixture_height=-0.025,
     robot_base=(-0.6, 0, -0.7),
     mounted=True,
     scene="scenes/floor_warm_style.xml",
-    floor_texture=LIGHT_GRAY[0],
-    wall_texture=LIGHT_GRAY[1],
-    cameras=(
-        Camera("agentview", (0.8965773716836134, 5.216182733499864e-07, 0.65), PITCH_32),
-        Camera("frontview", (1.0, 0.0, 0.65), FRONT),
-        GALLERY,
-    ),
-    zone_body="floor",
-    zone_offset=(0.0, 0.0, 0.02),
-    keep_inside=True,
     profile=ROBOSUITE_1_5,
     rest_joints=(0.0, -1.61037389e-01, 0.0, -2.8, 0.0, 2.3, math.pi / 4),
     categories=CATEGORIES,
