@@ -5,6 +5,7 @@ It is turned about the point where its optical axis meets the height of the work
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
@@ -191,48 +192,38 @@ def _of(*parameters: Parameter) -> Space:
     return space
 
 
+_MOVED = partial(VariationKind, levels=LEVELS, uneven=(PICTURE,), needs=(NEEDS_CAMERA,), in_sight=True)
+
 KINDS = (
-    VariationKind(
+    _MOVED(
         "camera.distance",
         "the front camera farther from its look-at point",
         "ours, with LIBERO-Plus's range",
         lambda draw: {"factor": round(1 + MOST_FARTHER * draw.share, 3)},
         farther_away,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_FARTHER, 1.0)),
-        LEVELS,
-        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times the distance",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times the distance",
     ),
-    VariationKind(
+    _MOVED(
         "camera.azimuth",
         "the front camera moved around the table, to a random side",
         "ours, with LIBERO-Plus's range",
         draw_azimuth,
         around,
         _of(Parameter("azimuth_deg", NUMBER, -MOST_AZIMUTH, MOST_AZIMUTH, 0.0, unit="deg")),
-        LEVELS,
-        f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
         again=always,
     ),
-    VariationKind(
+    _MOVED(
         "camera.elevation",
         "the front camera raised, looking down more steeply",
         "ours (LIBERO-Plus has 15 degrees)",
         lambda draw: {"elevation_deg": round(MOST_ELEVATION * draw.share, 3)},
         higher,
         _of(Parameter("elevation_deg", NUMBER, 0.0, MOST_ELEVATION, 0.0, unit="deg")),
-        LEVELS,
-        f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
     ),
-    VariationKind(
+    _MOVED(
         "camera.orientation",
         "the front camera rotated in place, by a random mixture of pitch, yaw and roll",
         "ours, with LIBERO-Plus's range (LIBERO-Plus has no roll)",
@@ -242,38 +233,26 @@ KINDS = (
             Parameter("angle_deg", NUMBER, 0.0, MOST_TURN, 0.0, unit="deg"),
             Parameter("axis_pitch_yaw_roll", NUMBER, -1.0, 1.0, shape=(3,)),
         ),
-        LEVELS,
-        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in total",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in total",
         again=always,
     ),
-    VariationKind(
+    _MOVED(
         "camera.narrower",
         "a narrower field of view: everything looks larger",
         "ours",
         lambda draw: {"factor": round(1 - MOST_NARROWER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1 - MOST_NARROWER, 1.0, 1.0)),
-        LEVELS,
-        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} narrower",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} narrower",
     ),
-    VariationKind(
+    _MOVED(
         "camera.wider",
         "a wider field of view: everything looks smaller",
         "ours",
         lambda draw: {"factor": round(1 + MOST_WIDER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_WIDER, 1.0)),
-        LEVELS,
-        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} wider",
-        uneven=(PICTURE,),
-        needs=(NEEDS_CAMERA,),
-        in_sight=True,
+        grades=f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} wider",
     ),
     VariationKind(
         "camera.blackout",

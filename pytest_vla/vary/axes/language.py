@@ -262,17 +262,18 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
     return facts
 
 
+_ANYWHERE = partial(VariationKind, needs=())
+
 KINDS = (
-    VariationKind(
+    _ANYWHERE(
         "language.blank",
         "no instruction",
         "ours (probe)",
         lambda draw: {},
         lambda task, params: Edits(instruction=""),
         probe=True,
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.nonsense",
         "nonsense words, as many as the instruction has",
         "ours (probe)",
@@ -280,9 +281,8 @@ KINDS = (
         told,
         space_of_text,
         probe=True,
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.other_task",
         "the instruction of another task in the scene, with this task's goal",
         "ours (probe)",
@@ -290,9 +290,8 @@ KINDS = (
         told_of_another,
         space_of_mates,
         probe=True,
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.other_goal",
         "the instruction and the goal of another task in the scene",
         "ours",
@@ -300,9 +299,8 @@ KINDS = (
         another_goal,
         space_of_mates,
         alone=True,
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.words",
         "words (1 per level) replaced by WordNet neighbours that name the same thing and no other in the scene",
         "after VLA-Arena's W1-W4",
@@ -311,9 +309,8 @@ KINDS = (
         space_of_text,
         levels=WORD_LEVELS,
         as_published="language.words_paper",
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.words_paper",
         "as language.words, with any neighbour of a noun in its sense (fishbowl for bowl)",
         "VLA-Arena, W1-W4",
@@ -322,9 +319,8 @@ KINDS = (
         space_of_text,
         levels=WORD_LEVELS,
         published=True,
-        needs=(),
     ),
-    VariationKind(
+    _ANYWHERE(
         "language.paraphrase",
         "a paraphrase with the same meaning, in each of LIBERO-Para's 43 cells",
         "our grammar",
@@ -332,6 +328,5 @@ KINDS = (
         told,
         space_of_text,
         parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
-        needs=(),
     ),
 )
