@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.transform import Rotation
 
 from pytest_vla.doctor.action_tables import ActionTable
-from pytest_vla.doctor.answers import Pairs, made_relative
+from pytest_vla.doctor.answers import MOST_METRES, MOST_RADIANS, Pairs, made_relative
 
 Array = NDArray[np.float64]
 
@@ -384,6 +384,10 @@ def _of_scale(pairs: Pairs) -> Iterator[Mending]:
     # A dimension that the policy does not know says nothing about the scale of the others.
     correlations = {each: _correlations(pairs.answered[:, [each]], pairs.shown[:, [each]])[0, 0] for each in moving}
     known = [each for each, value in correlations.items() if value > _TOLD]
+    largest = np.array([MOST_METRES] * 3 + [MOST_RADIANS] * 3)
+    for name, factors in {"from metres and radians": 1 / largest, "to metres and radians": largest}.items():
+        change, line = _on(range(6), partial(np.multiply, factors)), f"chunk[:, :6] *= {factors.tolist()}"
+        yield Mending("VLA-D043", f"the controller's scale, {name}", (line,), change, tuple(range(6)))
     for name, columns in parts.items():
         told = [each for each in columns if each in known]
         some, shown = pairs.answered[:, told], pairs.shown[:, told]

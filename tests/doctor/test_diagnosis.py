@@ -9,9 +9,16 @@ import pytest
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial.transform import Rotation
 
-from pytest_vla.doctor.answers import ask
+from pytest_vla.doctor.answers import Pairs, ask
 from pytest_vla.doctor.demonstrations import SCENE, STATE, WRIST
-from pytest_vla.doctor.diagnosis import Output, WiringProposal, degradations, diagnose_windows, surest_first
+from pytest_vla.doctor.diagnosis import (
+    Output,
+    WiringProposal,
+    degradations,
+    diagnose_windows,
+    rarely_closes,
+    surest_first,
+)
 from pytest_vla.doctor.findings import CODES, UNKNOWN, WELL, Diagnosis, DoctorFinding, Examination
 from pytest_vla.doctor.fits import Mending, mendings
 from pytest_vla.doctor.wirings import Wiring, composed, picture_wirings, prompt_wirings, state_wirings
@@ -135,6 +142,26 @@ def test_actions_that_are_repeated_tell_half_the_rate_where_neighbours_are_alike
     policy = BY_NAME["each-twice"].wrap(KnowingPolicy(slow))
     settings: Any = {"reads": policy.reads, "has_language": True, "generator": np.random.default_rng(0)}
     assert codes_of(diagnose_windows(policy, slow, STRIDE, **settings)) == ["VLA-D051"]
+
+
+def test_a_gripper_closes_too_rarely_where_it_does_so_in_most_blocks() -> None:
+    """In one of ten it is chance, also where that one is half of all."""
+
+    def found(answered: Any, shown: Any) -> list[str]:
+        actions = [np.hstack([np.zeros((40, 6)), np.ravel(each)[:, None]]) for each in (answered, shown)]
+        block = np.arange(40) // 4
+        pairs = Pairs(*actions, block, np.zeros(40, int), np.zeros((40, 7)), 10)
+        return [each.confidence for _, each in rarely_closes(pairs, np.random.default_rng(0))]
+
+    closes = np.tile([1.0, 1, -1, -1], (10, 1))
+    in_one = np.full((10, 4), -1.0)
+    in_one[0] = 1
+    assert found(-np.ones((10, 4)), closes) == ["certain"]
+    assert found(np.where(np.arange(10)[:, None] < 2, closes, -1), closes) == ["likely"]
+    assert found(-np.ones((10, 4)), in_one) == ["certain"]
+    in_one[5, :2] = 1
+    assert found(np.where(np.arange(10)[:, None] == 0, -1, in_one), in_one) == []
+    assert found(closes, closes) == []
 
 
 def test_what_was_tried_says_on_top_of_what() -> None:

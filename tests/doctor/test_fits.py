@@ -70,7 +70,7 @@ def test_noise_is_no_other_scale() -> None:
     def gained(answered: Any, code: str) -> float:
         some = pairs.with_answers(answered)
         found = [each for each in mendings(some) if each.code == code]
-        return max((score(as_executed(each.apply(some))) - score(as_executed(some)) for each in found), default=0.0)
+        return max(0.0, *(score(as_executed(each.apply(some))) - score(as_executed(some)) for each in found))
 
     assert gained(pairs.answered + noise, "VLA-D043") == 0
     assert gained(pairs.answered + noise, "VLA-D044") < 0.02
@@ -84,8 +84,17 @@ def test_a_scale_under_noise_is_between_both_regressions_and_nearer_the_true_one
     (found,) = (
         each
         for each in mendings(pairs.with_answers((pairs.shown + noise) / 20))
-        if each.code == "VLA-D043" and len(each.dimensions) == 6
+        if "least_factor" in each.numbers and len(each.dimensions) == 6
     )
     least, most, factor = (found.numbers[name] for name in ("least_factor", "most_factor", "factor"))
     assert least < factor < most
     assert abs(factor - 20) < abs(least - 20)
+
+
+def test_metres_and_radians_are_the_controllers_scale() -> None:
+    """Of two factors none of which is fitted; least squares of each dimension would gain as much."""
+    pairs = ANSWERS.pairs(4)
+    metres = pairs.with_answers(pairs.answered * [*[0.05] * 3, *[0.5] * 3, 1])
+    (found,) = (each for each in mendings(metres) if "from metres" in each.name)
+    assert np.allclose(found.apply(metres).answered, pairs.answered)
+    assert (found.code, found.cost) == ("VLA-D043", 0)

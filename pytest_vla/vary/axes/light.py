@@ -6,6 +6,7 @@ The light that MuJoCo lets shine from every camera, its headlight, stays as it i
 import colorsys
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -294,8 +295,10 @@ def _join(model: "mujoco.MjModel", scene: "SceneSpec", main: int, other: int, pa
     model.light_specular[other] = part * model.light_specular[main] + (1 - weight) * model.light_specular[other]
 
 
+_LIT = partial(VariationKind, levels=LEVELS, uneven=(PICTURE,), needs=(NEEDS_LIGHT,))
+
 KINDS = (
-    VariationKind(
+    _LIT(
         "light.diffuse",
         "the lights dimmer or brighter, and tinted, at random",
         "ours, after LIBERO-Plus's light colour",
@@ -306,12 +309,11 @@ KINDS = (
             Parameter("gain_rgb_overlit", NUMBER, DIMMEST * (1 - TINT), 1.0, 1.0, (3,)),
             Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
         ),
-        LEVELS,
-        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times the brightness, tint up to {TINT:.0%}; "
+        grades=f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times the brightness, tint up to {TINT:.0%}; "
         "saturated scenes are only tinted",
-        needs=(NEEDS_LIGHT,),
+        uneven=(),
     ),
-    VariationKind(
+    _LIT(
         "light.direction",
         "the lights turned about the workspace, to a random side",
         "ours, after LIBERO-Plus's light direction",
@@ -321,12 +323,9 @@ KINDS = (
             Parameter("turn_deg", NUMBER, 0.0, MOST_TURN, 0.0, unit="deg"),
             Parameter("heading_deg", ANGLE, 0.0, 360.0, unit="deg"),
         ),
-        LEVELS,
-        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
-        uneven=(PICTURE,),
-        needs=(NEEDS_LIGHT,),
+        grades=f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
     ),
-    VariationKind(
+    _LIT(
         "light.specular",
         "brighter highlights in a random tint, and less diffuse light",
         "ours, after LIBERO-Plus's specular intensity",
@@ -337,21 +336,16 @@ KINDS = (
             Parameter("diffuse_gain", NUMBER, 1 - MOST_TAKEN, 1.0, 1.0),
             Parameter("gloss", NUMBER, 0.0, 1.0, 0.0),
         ),
-        LEVELS,
-        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} added specular intensity",
-        uneven=(PICTURE,),
-        needs=(NEEDS_LIGHT,),
+        grades=f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} added specular intensity",
     ),
-    VariationKind(
+    _LIT(
         "light.shadow",
         "the main light casts shadows",
         "ours, after LIBERO-Plus's shadow switch",
         lambda draw: {"strength": round(draw.share, 3)},
         shadow,
         lambda task: (Parameter("strength", NUMBER, 0.0, 1.0, 0.0),),
-        LEVELS,
-        "20% to 100% of the full shadow",
-        uneven=(PICTURE,),
+        grades="20% to 100% of the full shadow",
         needs=(NEEDS_LIGHTS,),
     ),
 )
