@@ -696,7 +696,7 @@ def _best_input(
         if half and (result is None or result[2].high < 0 or result[2].low == result[2].high == 0):
             continue
         result = tried(each, some, known)
-        if result is not None and result[2].value > _LEAST_GAIN / 2:
+        if result is not None and result[2].value > 0:
             scored.append((result[2].value, number, known))
     scored.sort(key=lambda one: one[:2], reverse=True)
     finalists = []
