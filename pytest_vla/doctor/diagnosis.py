@@ -100,11 +100,6 @@ class _Search:
         before = self.tried.get(wiring.name)
         return before is not None and before.gain is not None and before.high < 0
 
-    @property
-    def together(self) -> int:
-        """Along how many windows the policy is asked at once."""
-        return asked_together(self.policy)
-
     def ask(self, wiring: Wiring, windows: Sequence[DemonstrationWindow] | None = None) -> WindowAnswers:
         some = self.windows if windows is None else windows
         found = ask(self.policy, some, wiring, self.replan)
@@ -662,7 +657,7 @@ def _best_input(
 
     everywhere, some = range(len(search.windows)), sorted(_screen(search.windows))
     # What is clearly worse along half of the screen is not asked along the rest; but a batch is not taken apart.
-    half = some[: len(some) // 2] if search.together < len(some) else []
+    half = some[: len(some) // 2] if asked_together(search.policy) < len(some) else []
     bases = {
         len(each): _best_fit(search, _of_windows(answers, each), output) for each in (half, some, everywhere) if each
     }

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import UNKNOWN_EVALUATOR
 from pytest_vla.records.load import Imported, ImportedLog, Importer
-from pytest_vla.run.arguments import whole_number
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.text import counted, did_you_mean, printable, quoted
 
@@ -1023,11 +1022,17 @@ def _is_x_vla(path: Path) -> bool:
     return _has(path, '"sim/', '"sim_summary/') or (_has(path, '"libero') and bool(_x_vla_rates(_text(path)[0])))
 
 
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a number from 1, found {text!r}")
+    return int(text)
+
+
 def _declare_lerobot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size",
         metavar="N",
-        type=whole_number("a number of episodes", 1, 999_999_999),
+        type=_positive,
         help="lerobot's eval.batch_size, which its file does not say: with N of at least the episodes of a task, their "
         "init states are known (default: unknown)",
     )
@@ -1037,7 +1042,7 @@ def _declare_text(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episodes",
         metavar="N",
-        type=whole_number("a number of episodes", 1, 999_999_999),
+        type=_positive,
         help="the number of episodes of each task, for a text log with success rates alone (default: by its total)",
     )
 
