@@ -19,7 +19,6 @@ from pytest_vla.util.live_line import output_aside, progress
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
-    from pytest_vla.doctor.action_tables import ActionTable
     from pytest_vla.doctor.findings import Examination
     from pytest_vla.plan.evaluators import Evaluator
     from pytest_vla.plan.manifests import Suite
@@ -105,6 +104,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Examine the policy and print the result. Raises VlaError: it cannot be examined, or something is wrong."""
+    from pytest_vla.doctor.action_tables import action_tables_in, read_action_tables
     from pytest_vla.doctor.examine import ExaminationSettings, check_examinable, demonstrations_of, examine
     from pytest_vla.doctor.findings import CODES, examination_table
     from pytest_vla.doctor.page import write_page
@@ -132,17 +132,17 @@ def run(options: argparse.Namespace) -> None:
     check_examinable(suite)
     spec = typed_model(options.vla_model, options.vla_device)
     replan = options.vla_replan or evaluator.replan
-    settings = ExaminationSettings(
-        spec.text, replan, options.episodes, options.all, tables=_tables(options.action_stats, options.demos, spec)
-    )
+    tables = () if options.action_stats is None else read_action_tables(options.action_stats)
     # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, output_aside():
         told(f"loading {spec.text}")
         check_model(spec)
+        tables = tables or action_tables_in(_own_tables(options.demos, spec))
         policy = load_policy(spec)
         demonstrations = demonstrations_of(
             options.demos, suite, options.demo_count, options.cameras, told, options.no_ops
         )
+        settings = ExaminationSettings(spec.text, replan, options.episodes, options.all, tables=tables)
         try:
             found = examine(policy, suite, demonstrations, settings, told=told)
         except EpisodeError as error:
@@ -158,18 +158,15 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"{spec.text}: {first.code}: {first.cause}")
 
 
-def _tables(place: Path | None, demonstrations: str | None, spec: "ModelSpec") -> "tuple[ActionTable, ...]":
-    """Return the tables of a place, or else those that a data set and a checkpoint of lerobot's have."""
-    from pytest_vla.doctor.action_tables import action_tables_in, read_action_tables
-    from pytest_vla.policies.lerobot import find_here
-
-    if place is not None:
-        return read_action_tables(place)
+def _own_tables(demonstrations: str | None, spec: "ModelSpec") -> list[Path]:
+    """Return the places of the tables that a data set, and a checkpoint of lerobot's, may have."""
     places = [own] if demonstrations and (own := Path(demonstrations, "meta", "stats.json")).is_file() else []
     kind, _, text = spec.text.partition(":")
-    if kind == "lerobot" and (checkpoint := find_here(text.partition("?")[0], spec.folder)) is not None:
-        places.append(checkpoint)
-    return action_tables_in(places)
+    if kind == "lerobot":
+        from pytest_vla.policies.lerobot import find_here
+
+        places += [found] if (found := find_here(text.partition("?")[0], spec.folder)) is not None else []
+    return places
 
 
 def _suite_and_evaluator(options: argparse.Namespace) -> "tuple[Suite, Evaluator]":

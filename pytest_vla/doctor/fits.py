@@ -444,8 +444,8 @@ def _of_tables(pairs: Pairs, tables: Sequence[ActionTable]) -> Iterator[Mending]
     error[:, 0] = np.inf
     at, right = np.unravel_index(int(error.argmin()), error.shape)
     # Tables are often two ways to write one: those that fit as well are named, too.
-    equal = [f"{used[j].name} for {used[i].name}" for i, j in np.argwhere(error <= error.min() + _EQUAL)]
-    equal.remove(f"{used[right].name} for {used[at].name}")
+    close = map(tuple, np.argwhere(error <= error.min() + _EQUAL))
+    equal = [f"{used[j].name} for {used[i].name}" for i, j in close if (i, j) != (at, right)]
     slope, offset = slopes[at, right], offsets[at, right]
     lines = [f"chunk[:, {n}] = chunk[:, {n}] * {slope[n]:.3g} + {offset[n]:.3g}" for n in range(6)]
     lines.append(f"# or un-normalise with {used[right].name}")

@@ -1,6 +1,7 @@
 """``pytest-vla doctor``: what it prints and exits with; what it finds is tested in tests/doctor."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ def test_bad_input_is_named(options: tuple[str, ...], named: str, capfd: pytest.
     out, err = capfd.readouterr()
     assert out == ""
     assert named in err
+
+
+def test_a_checkpoint_is_checked_before_its_tables_are_read(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "lerobot", None)
+    (tmp_path / "config.json").write_text('{"type": "act"}')
+    (tmp_path / "policy_postprocessor_step_0_unnormalizer_processor.safetensors").write_bytes(b"cut")
+    assert main(("doctor", f"--vla-model=lerobot:{tmp_path}")) == 1
+    assert "pytest-vla[lerobot]" in capfd.readouterr().err
 
 
 def test_a_policy_that_knows_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
